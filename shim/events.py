@@ -1,0 +1,175 @@
+"""The public records: what an attempt and a call were, and the events that observers get.
+
+All records are frozen. Instants (`*_at`) are unix seconds, durations are float seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+
+class Kind(str, Enum):
+    """What a family of models does; decided by the path of the request."""
+
+    EMBEDDING = "embedding"
+    CHAT = "chat"
+    IMAGE = "image"
+    SPEECH = "speech"
+    TRANSCRIPTION = "transcription"
+    MODERATION = "moderation"
+    RERANK = "rerank"
+
+
+class Verdict(str, Enum):
+    """The judgement of an attempt. What each means is told in `docs/verdicts.md`."""
+
+    OK = "ok"
+    TRANSIENT = "transient"
+    CANNOT = "cannot"
+    BROKEN = "broken"
+    FATAL = "fatal"
+
+
+class Scope(str, Enum):
+    """Whom a verdict is about, narrowest first: what is left alone while it lasts."""
+
+    REQUEST = "request"
+    KEY_MODEL = "key+model"
+    KEY = "key"
+    ACCOUNT = "account"
+    MODEL = "model"
+    PROVIDER = "provider"
+
+
+class BreakerState(str, Enum):
+    """States of a circuit breaker, as resilience4j and Polly name them."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half-open"
+    FORCED_OPEN = "forced open"
+
+
+class Purpose(str, Enum):
+    """Why an attempt was made."""
+
+    FIRST = "first"
+    FALLBACK = "fallback"
+    RETRY = "retry"
+    HEDGE = "hedge"
+    RACE = "race"
+    SPACE_CHECK = "space check"
+
+
+class Ending(str, Enum):
+    """How a call ended."""
+
+    OK = "ok"
+    EXHAUSTED = "exhausted"
+    REFUSED = "refused"
+    """The request itself was at fault: the provider's own error reached the caller."""
+    CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
+    """A stream failed after its first content had reached the caller."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One HTTP exchange on one route.
+
+    `verdict` is None for an attempt that was cancelled: nobody's failure. `key` is an alias, never a key.
+    `first_byte` and `duration` are seconds since the attempt began. `cost` is US dollars where the route has a price.
+    """
+
+    number: int
+    family: str
+    provider: str
+    model: str
+    key: str
+    purpose: Purpose
+    verdict: Verdict | None
+    scope: Scope | None
+    reason: str
+    message: str
+    status: int | None
+    started_at: float
+    duration: float
+    first_byte: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost: float | None = None
+    breaker: BreakerState = BreakerState.CLOSED
+    retry_at: float | None = None
+
+    @property
+    def route(self) -> str:
+        """The short form `provider/model`, as the configuration writes it."""
+        return f"{self.provider}/{self.model}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """The user's request, however many attempts it took. `winner` is the number of the attempt that was returned."""
+
+    id: str
+    family: str
+    kind: Kind
+    mode: str
+    ending: Ending
+    started_at: float
+    duration: float
+    attempts: tuple[Attempt, ...]
+    winner: int | None = None
+    retry_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallStarted:
+    call_id: str
+    family: str
+    kind: Kind
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptStarted:
+    call_id: str
+    number: int
+    family: str
+    route: str
+    purpose: Purpose
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFinished:
+    call_id: str
+    attempt: Attempt
+    then: str
+    """What happens next, in words: `next: lab/bge-m3`, `retry in 0.50 s`, `answer`, `exhausted`, `raise`."""
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerChanged:
+    subject: str
+    """`provider/model` of a route, or the name of a provider."""
+    before: BreakerState
+    after: BreakerState
+    until: float | None
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class CallFinished:
+    call: Call
+
+
+Event = CallStarted | AttemptStarted | AttemptFinished | BreakerChanged | CallFinished
+
+
+class Observer(Protocol):
+    """Anything that is called with each event. What it raises is logged once and never reaches a call."""
+
+    def __call__(self, event: Event, /) -> None: ...
