@@ -1,1 +1,1 @@
-"""All that knows httpx2 and httpx."""
+"""All that knows httpx2 and httpx. Neither is imported before a client of its kind has been seen."""

@@ -1,0 +1,157 @@
+"""The plan of a call: which routes may serve it, in which order, and why the others may not. The family law lives here.
+
+An embedding plan holds routes of its own family and of no other. A chat plan goes on into the `fallback` families.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from shim._core.budget import Budget
+from shim._core.call import Lane
+from shim._core.health import RouteHealth
+from shim._core.order import Place, arrange
+from shim._core.prepare import Lengths, Writer, asked_dimensions, lengths
+from shim._core.request import Request, count_inputs
+from shim.config import FamilyConfig, ProviderConfig, RouteConfig
+from shim.events import Kind
+
+OWN_KEY = -1
+"""In place of the index of a key: the caller's own, or none at all for a provider that needs none."""
+
+
+@dataclass(slots=True)
+class RouteState:
+    """A route with all that is known of it."""
+
+    config: RouteConfig
+    provider: ProviderConfig
+    health: RouteHealth
+    writer: Writer
+
+
+@dataclass(slots=True)
+class FamilyState:
+    """A family with what its calls share. `locked` is the length of its vectors once one was seen."""
+
+    config: FamilyConfig
+    routes: list[RouteState]
+    retry_budget: Budget
+    hedge_budget: Budget
+    turn: int = 0
+    locked: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One way to serve the call: a route with one of its keys, and the length that it is to answer."""
+
+    family: FamilyState
+    route: RouteState
+    key: int
+    lengths: Lengths | None
+
+    @property
+    def key_alias(self) -> str:
+        return self.route.provider.keys[self.key].alias if self.key >= 0 else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A route that may not serve this call, and why."""
+
+    route: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Plan:
+    """`slots` and `lanes` run in step: what the machine calls a lane is the slot at that index."""
+
+    slots: list[Slot] = field(default_factory=list)
+    lanes: list[Lane] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+
+    def add(self, family: FamilyState, route: RouteState, fit: Lengths | None) -> None:
+        """One lane for each key of the route, beginning with the key whose turn it is."""
+        ordinal = self.lanes[-1].route + 1 if self.lanes else 0
+        keys = len(route.provider.keys)
+        first = route.health.next_key % keys if keys else 0
+        if keys > 1:
+            route.health.next_key += 1
+        for key in [(first + i) % keys for i in range(keys)] if keys else [OWN_KEY]:
+            self.slots.append(Slot(family, route, key, fit))
+            self.lanes.append(Lane(ordinal, key, route.provider.name))
+
+
+def make_plan(
+    request: Request,
+    families: list[FamilyState],
+    draw: Callable[[], float],
+    *,
+    pinned: str | None = None,
+    only_first: bool = False,
+) -> Plan:
+    """The plan for a request over its family and, for chat, the families that it falls back on."""
+    plan = Plan()
+    if request.kind is Kind.EMBEDDING:
+        families = families[:1]  # the family law: an embedding call never leaves its family
+    for family in families:
+        for route in in_order(family, draw):
+            reason, fit = why_not(request, family, route, pinned)
+            if reason:
+                plan.skipped.append(Skipped(route.config.route, reason))
+            elif only_first and plan.lanes:
+                plan.skipped.append(Skipped(route.config.route, "fallback is switched off for this call"))
+            else:
+                plan.add(family, route, fit)
+    return plan
+
+
+def in_order(family: FamilyState, draw: Callable[[], float]) -> Iterator[RouteState]:
+    """The routes of a family in the order of its policy."""
+    order = family.config.policy.order
+    if len(family.routes) == 1:
+        return iter(family.routes)
+    places = [
+        Place(
+            route.config.priority,
+            route.config.weight,
+            route.health.in_flight,
+            route.health.percentile(0.5) if order == "fastest" else None,
+        )
+        for route in family.routes
+    ]
+    turn = family.turn
+    family.turn += 1
+    return iter([family.routes[index] for index in arrange(places, order, turn, draw)])
+
+
+def why_not(
+    request: Request, family: FamilyState, route: RouteState, pinned: str | None
+) -> tuple[str, Lengths | None]:
+    """Why a route may not serve this request ("" when it may), and the lengths it would answer."""
+    config, provider = route.config, route.provider
+    if pinned is not None and pinned not in (provider.name, config.route):
+        return f"the call is pinned to {pinned}", None
+    if not config.enabled:
+        return "switched off in the configuration", None
+    if not provider.enabled:
+        return f"provider {provider.name} is switched off in the configuration", None
+    if not provider.is_usable and not (provider.base_url == request.own_base and not provider.missing):
+        return f"no key: set {provider.missing or 'api_key'} for provider {provider.name}", None
+    if request.kind is not Kind.EMBEDDING:
+        return "", None
+    return _why_not_embed(request, family, route)
+
+
+def _why_not_embed(request: Request, family: FamilyState, route: RouteState) -> tuple[str, Lengths | None]:
+    asked = asked_dimensions(request.fields)
+    fit = lengths(family.config, route.config, asked, family.locked, route.health.dropped)
+    if fit is None:
+        return f"it cannot give vectors of {asked} dimensions", None
+    limit = route.config.max_inputs
+    if limit is not None and (count := count_inputs(request.fields.get("input"))) > limit:
+        return f"{count} inputs are more than the {limit} that it takes in one request", None
+    return "", fit

@@ -1,0 +1,155 @@
+"""A caller's request as the engine sees it: read shallowly once, written anew for each attempt.
+
+JSON bodies are decoded one level deep (`msgspec.Raw`), so a body of a thousand texts is renamed without being parsed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from shim.events import Kind
+
+Raw = msgspec.Raw
+
+ENDPOINTS: Mapping[str, Kind] = {
+    "/embeddings": Kind.EMBEDDING,
+    "/chat/completions": Kind.CHAT,
+    "/completions": Kind.CHAT,
+    "/responses": Kind.CHAT,
+    "/images/generations": Kind.IMAGE,
+    "/images/edits": Kind.IMAGE,
+    "/images/variations": Kind.IMAGE,
+    "/audio/speech": Kind.SPEECH,
+    "/audio/transcriptions": Kind.TRANSCRIPTION,
+    "/audio/translations": Kind.TRANSCRIPTION,
+    "/moderations": Kind.MODERATION,
+    "/rerank": Kind.RERANK,
+}
+
+_FIELDS = msgspec.json.Decoder(dict[str, Raw])
+_ITEMS = msgspec.json.Decoder(list[Raw])
+_STATE = ("previous_response_id", "conversation")
+
+
+@dataclass(slots=True)
+class Request:
+    """What the caller sent. `path` begins after the base URL and holds no query; header names are as they came."""
+
+    method: str
+    path: str
+    endpoint: str
+    kind: Kind
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+    query: bytes = b""
+    content_type: str = ""
+    own_base: str = ""
+    fields: dict[str, Raw] = field(default_factory=dict)
+    model: str = ""
+    is_stream: bool = False
+    wants_raw_stream: bool = False
+
+
+def endpoint_of(path: str) -> str | None:
+    """The known endpoint that a path ends in (`/v1/chat/completions` -> `/chat/completions`), or None."""
+    last = path.rfind("/")
+    before = path.rfind("/", 0, last)
+    if before >= 0 and path[before:] in ENDPOINTS:
+        return path[before:]
+    return path[last:] if path[last:] in ENDPOINTS else None
+
+
+def read_fields(body: bytes) -> dict[str, Raw] | None:
+    """The top level of a JSON object, values left as they are; None for anything else."""
+    try:
+        return _FIELDS.decode(body)
+    except msgspec.DecodeError:
+        pass
+    try:  # lone surrogate escapes are JSON to Python and to some servers, not to msgspec
+        loose = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(loose, dict):
+        return None
+    return {str(name): Raw(json.dumps(value).encode()) for name, value in loose.items()}
+
+
+def write_fields(fields: Mapping[str, Raw]) -> bytes:
+    """The JSON object again, with the same bytes for every value that was not replaced."""
+    return msgspec.json.encode(fields)
+
+
+def text_of(raw: Raw | None) -> str | None:
+    """The string that a raw value is, None for absent or any other type."""
+    if raw is None:
+        return None
+    try:
+        value = msgspec.json.decode(raw)
+    except msgspec.DecodeError:
+        return None
+    return value if isinstance(value, str) else None
+
+
+def number_of(raw: Raw | None) -> int | None:
+    """The integer that a raw value is, None for absent, null or any other type."""
+    if raw is None:
+        return None
+    try:
+        value = msgspec.json.decode(raw)
+    except msgspec.DecodeError:
+        return None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def is_true(raw: Raw | None) -> bool:
+    return raw is not None and bytes(raw).strip() == b"true"
+
+
+def is_null(raw: Raw | None) -> bool:
+    return raw is None or bytes(raw).strip() == b"null"
+
+
+def count_inputs(raw: Raw | None) -> int:
+    """How many vectors an embeddings `input` asks for: one for a string or one array of tokens. 0 when it is none."""
+    if raw is None:
+        return 0
+    head = bytes(raw).lstrip()[:1]
+    if head == b'"':
+        return 1
+    if head != b"[":
+        return 0
+    try:
+        items = _ITEMS.decode(raw)
+    except msgspec.DecodeError:
+        return 0
+    if items and bytes(items[0]).lstrip()[:1] not in (b'"', b"[", b"n", b"t", b"f", b"{"):
+        return 1
+    return len(items)
+
+
+def needs_state(fields: Mapping[str, Raw]) -> str | None:
+    """The id of the stored response that a `/responses` call builds on, "" for a conversation, None for neither."""
+    for name in _STATE:
+        raw = fields.get(name)
+        if not is_null(raw):
+            return text_of(raw) or "" if name == "previous_response_id" else ""
+    return None
+
+
+_PART = re.compile(rb'(name="?model"?\r\n(?:[^\r\n]+\r\n)*\r\n)([^\r\n]*)(\r\n--)', re.IGNORECASE)
+
+
+def multipart_model(body: bytes) -> str | None:
+    """The `model` field of a multipart form (RFC 7578), None when it has none."""
+    found = _PART.search(body)
+    return found.group(2).decode("utf-8", "replace") if found else None
+
+
+def multipart_with_model(body: bytes, model: str) -> bytes:
+    """The same form with another `model`; every other byte stays."""
+    return _PART.sub(lambda found: found.group(1) + model.encode() + found.group(3), body, count=1)

@@ -1,0 +1,28 @@
+"""Judgements of an embeddings answer that came with status 200 and yet cannot be used."""
+
+from __future__ import annotations
+
+from shim._core.outcome import Judgement
+from shim.events import Scope, Verdict
+
+MISFIT_COOLDOWN = 24 * 3600.0
+"""Seconds. A wrong vector length does not heal by itself: only another configuration mends it."""
+
+
+def spoilt(reason: str, message: str) -> Judgement:
+    """A transient judgement: this answer is unusable, the next one of the same model may be good."""
+    return Judgement(Verdict.TRANSIENT, Scope.MODEL, reason, message, counts=True)
+
+
+def misfit(message: str) -> Judgement:
+    """A broken judgement: the vectors are well formed, of a length or number type that the family cannot take."""
+    return Judgement(Verdict.BROKEN, Scope.MODEL, "wrong_length", message, cooldown=MISFIT_COOLDOWN)
+
+
+def token_matrix(row: int) -> Judgement:
+    """A model without pooling answers one vector per token (llama.cpp does so for causal models)."""
+    return spoilt(
+        "token_matrix",
+        f"row {row} is a matrix of one vector per token, not one vector per text; "
+        "start the server with a pooling type (mean, cls or last), or choose an embedding model",
+    )

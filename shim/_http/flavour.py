@@ -1,0 +1,71 @@
+"""Which HTTP library a client belongs to, found from the client's own class: openai 3.x takes both, and `httpx` may be
+an alias of `httpx2`."""
+
+from __future__ import annotations
+
+import ssl
+import sys
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import anyio
+
+from shim._core.outcome import Fault, Outcome
+
+
+class Flavour:
+    """One of the two libraries: its module and what its exceptions mean."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module: Any = module
+        self.caught: tuple[type[BaseException], ...] = (
+            self.module.TransportError,
+            self.module.DecodingError,
+            self.module.InvalidURL,
+            ssl.SSLError,
+            anyio.EndOfStream,
+        )
+
+    def outcome(self, error: BaseException, *, is_overdue: bool, during: Fault) -> Outcome:
+        """What an exception amounts to. `during` is the fault to name when a limit of ours ended the exchange."""
+        hx = self.module
+        if is_overdue:
+            return Outcome(fault=during)
+        detail = str(error) or type(error).__name__
+        if isinstance(error, hx.ConnectTimeout):
+            return Outcome(fault=Fault.CONNECT_TIMEOUT, detail=detail)
+        if isinstance(error, hx.TimeoutException):
+            return Outcome(fault=during, detail=detail)
+        if isinstance(error, ssl.SSLError) or _is_tls(error):
+            return Outcome(fault=Fault.TLS, detail=detail)
+        if isinstance(error, hx.ConnectError | hx.ProxyError | hx.UnsupportedProtocol | hx.InvalidURL):
+            return Outcome(fault=Fault.CONNECT, detail=detail)
+        if isinstance(error, hx.DecodingError):
+            return Outcome(fault=Fault.DECODING, detail=detail)
+        if isinstance(error, hx.ProtocolError) and "isconnected" not in detail and "closed" not in detail:
+            return Outcome(fault=Fault.PROTOCOL, detail=detail)
+        return Outcome(fault=Fault.RESET, detail=detail)
+
+
+def _is_tls(error: BaseException) -> bool:
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
+@cache
+def _flavour(module: ModuleType) -> Flavour:
+    return Flavour(module)
+
+
+def flavour_of(client: object) -> Flavour | None:
+    """The flavour of an HTTP client, sync or async; None for anything else."""
+    for name in ("httpx2", "httpx"):
+        module = sys.modules.get(name)
+        if module is not None and isinstance(client, (module.Client, module.AsyncClient)):
+            return _flavour(module)
+    return None

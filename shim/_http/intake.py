@@ -1,0 +1,79 @@
+"""Takes in the answer of one exchange, for the sync and the async reader alike: no I/O of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shim._core.outcome import Fault, Outcome
+from shim._core.stream import StreamWatch
+from shim._run.exchange import Exchange, Reply
+
+MOST_BYTES = 1 << 30
+"""Larger answers are refused: 1 GiB is about 40,000 vectors of 1,536 numbers as JSON."""
+MOST_ERROR_BYTES = 1 << 20
+
+
+class Limits(dict[str, float]):
+    """The `timeout` extension of a request. Each phase that asks (pool, connect, write, read) gets what is left by then.
+
+    The libraries read one figure at the start of a phase; a plain dict would give every phase the whole limit.
+    """
+
+    __slots__ = ("_connect", "_now", "_until", "has_connected", "is_aborted")
+
+    def __init__(self, until: float, connect: float, now: Any) -> None:
+        super().__init__(connect=connect, read=connect, write=connect, pool=connect)
+        self._until = until
+        self._connect = connect
+        self._now = now
+        self.is_aborted = False
+        self.has_connected = False
+        """Whether a new connection was made: a kept-alive one never asks for its limit."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        if self.is_aborted:
+            return 1e-6
+        left = max(self._until - self._now(), 1e-6)
+        if key != "connect":
+            return left
+        self.has_connected = True
+        return min(left, self._connect)
+
+
+def lower(headers: Any) -> Mapping[str, str]:
+    """Header names in lower case; a repeated one keeps its last value."""
+    return {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in headers.raw}
+
+
+def is_live(exchange: Exchange, status: int, headers: Mapping[str, str]) -> bool:
+    """Whether the answer is a stream to be handed over after its first content."""
+    watch = exchange.watch
+    if watch is None or not 200 <= status < 300 or status == 204:
+        return False
+    kind = headers.get("content-type", "")
+    return kind.startswith("text/event-stream") or (watch.takes_anything and not kind.startswith(("application/json", "text/html")))
+
+
+def whole(response: Any, headers: Mapping[str, str], at: float) -> Reply:
+    """The reply of an answer whose body was read."""
+    return Reply(Outcome(response.status_code, headers, response.content), at, response=response)
+
+
+def too_large(headers: Mapping[str, str], status: int) -> Outcome | None:
+    """Refuse what is announced as larger than anything that a provider answers."""
+    announced = headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > MOST_BYTES:
+        return Outcome(status, headers, fault=Fault.TOO_LARGE, detail=f"{announced} bytes announced")
+    return None
+
+
+def opened(watch: StreamWatch, response: Any, headers: Mapping[str, str], at: float | None, live: object) -> Reply:
+    """The reply of a stream that was read up to its first content, an error, or its end."""
+    status = response.status_code
+    if watch.error is not None:
+        return Reply(Outcome(status, headers), at, response=response, error=(watch.error.data, watch.error.event))
+    if not watch.committed:
+        reason = watch.close() or "empty"
+        return Reply(Outcome(status, headers, fault=Fault.PROTOCOL, detail=f"the stream ended before any content ({reason})"), at)
+    return Reply(Outcome(status, headers), at, live=live, response=response)

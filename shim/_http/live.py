@@ -1,0 +1,245 @@
+"""A stream after its first content: passed on byte for byte, watched, and never a silent half answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import cache
+from typing import Any
+
+import anyio
+
+from shim import errors
+from shim._core.outcome import Fault, Outcome
+from shim._core.stream import StreamWatch
+from shim._http.flavour import Flavour
+from shim._run.flight import Flight
+from shim._run.system import Clock
+from shim._run.watchdog import Watch
+
+FOREVER = float("inf")
+_DRAIN = 0.1  # seconds to wait for the end of a body whose last event has come, so that its connection can be used again
+_WORDS = {
+    "error event": "the provider sent an error",
+    "not JSON": "an event is not JSON",
+    "no finish": "it ended without finish_reason or [DONE]",
+    "half event": "it ended in the middle of an event",
+    "empty": "it ended at once",
+}
+
+
+class Live:
+    """The open stream of the attempt that won; the sync and the async iterator below carry it on."""
+
+    def __init__(
+        self,
+        flavour: Flavour,
+        response: Any,
+        chunks: Any,
+        first: bytes,
+        watch: StreamWatch,
+        idle: float,
+        clock: Clock,
+        release: Callable[[], None],
+    ) -> None:
+        self.flavour = flavour
+        self.response = response
+        self.chunks = chunks
+        self.first = first
+        self.watch = watch
+        self.idle = idle
+        self.clock = clock
+        self.release = release
+        self.due = clock.now() + idle
+        self.is_over = False
+        self.guard: Watch | None = None
+        """The watchdog's hold on a sync read."""
+        self._events = watch.events
+        self._flight: Flight | None = None
+        self._number = 0
+        self._request: Any = None
+
+    def attach(self, flight: Flight, number: int, request: Any) -> None:
+        """Tell which call the stream belongs to and which request of the caller it answers."""
+        self._flight, self._number, self._request = flight, number, request
+
+    def arm(self) -> float:
+        """The instant by which the next event must be there: comments do not move it."""
+        if self.watch.events != self._events:
+            self._events = self.watch.events
+            self.due = self.clock.now() + self.idle
+        return self.due
+
+    def take(self, chunk: bytes) -> bytes:
+        """What may be passed on of a chunk; raises what the caller gets in place of an error event."""
+        out = self.watch.feed(chunk)
+        if self.watch.error is not None:
+            raise self._failed(self.watch.error.reason)
+        return out
+
+    def end(self) -> bytes:
+        """The body is over: its last bytes, or what the caller gets when it was no proper end."""
+        reason = self.watch.close()
+        if reason is not None:
+            raise self._failed(reason)
+        return self.watch.unsent()
+
+    def broke(self, error: BaseException, *, is_overdue: bool) -> Exception:
+        """The connection broke or stalled after content: the exception for the caller."""
+        outcome = self.flavour.outcome(error, is_overdue=is_overdue, during=Fault.STALL)
+        if self.watch.finished:
+            outcome = Outcome(fault=Fault.RESET, detail="after the last event")
+        return self._interrupted(outcome)
+
+    def over(self) -> None:
+        """A good end, or a caller that closed the stream: neither is a failure."""
+        if not self.is_over:
+            self.is_over = True
+            if self._flight is not None:
+                self._flight.stream_ended(self._number, None, interrupted=False)
+
+    def abandoned(self) -> None:
+        """The caller was cancelled while it waited for the next event."""
+        if not self.is_over:
+            self.is_over = True
+            if self._flight is not None:
+                self._flight.stream_abandoned(self._number)
+
+    def _failed(self, reason: str) -> Exception:
+        error = self.watch.error
+        if error is None or reason != "error event":
+            return self._interrupted(Outcome(200, fault=Fault.PROTOCOL, detail=_WORDS.get(reason, reason)))
+        return self._interrupted(Outcome(200, body=error.data), event=error.event)
+
+    def _interrupted(self, outcome: Outcome, event: str | None = None) -> Exception:
+        flight = self._flight
+        assert flight is not None
+        failure = flight.judge_stream(self._number, outcome, event)
+        self.is_over = True
+        flight.stream_ended(self._number, failure, interrupted=True)
+        cls = errors.StreamInterruptedError
+        if outcome.fault is Fault.STALL:
+            cls = errors.StreamTimeoutError
+        elif outcome.fault is Fault.RESET:
+            cls = errors.StreamConnectionError
+        text = f"the stream of {flight.route_of(self._number)} failed after its first content: {failure.message}"
+        body = {"message": failure.message, "code": failure.reason, "type": "stream_interrupted", "param": None}
+        return cls(
+            flight.masked(text), request=self._request, body=body, partial=self.watch.partial, call=flight.call
+        )
+
+
+def chunks_of(live: Live) -> Iterator[bytes]:
+    """The bytes of the stream for a sync reader; the watchdog ends a read that takes too long."""
+    guard = live.guard
+    assert guard is not None
+    try:
+        yield live.first
+        while True:
+            guard.move(live.arm())
+            try:
+                chunk = next(live.chunks, None)
+            except live.flavour.caught as error:
+                raise live.broke(error, is_overdue=guard.is_overdue) from error
+            if chunk is None and guard.is_overdue:
+                raise live.broke(EOFError(), is_overdue=True)
+            left = live.due - live.clock.now()
+            guard.move(FOREVER)
+            out = live.end() if chunk is None else live.take(chunk)
+            if out:
+                yield out
+            if chunk is None:
+                return
+            live.due = live.clock.now() + left  # the reader's own time does not count
+    finally:
+        _finish_sync(live, guard)
+
+
+def _finish_sync(live: Live, guard: Watch) -> None:
+    try:
+        if live.watch.finished and not live.is_over:
+            guard.move(live.clock.now() + _DRAIN)
+            for _ in live.chunks:
+                pass
+    except live.flavour.caught:
+        pass  # the answer was complete: how its connection ended is of no interest
+    finally:
+        live.response.close()
+        guard.stop()
+        live.release()
+        live.over()
+
+
+async def achunks_of(live: Live) -> AsyncIterator[bytes]:
+    """The bytes of the stream for an async reader."""
+    try:
+        yield live.first
+        while True:
+            chunk, overdue = await _next(live)
+            if overdue:
+                raise live.broke(TimeoutError(), is_overdue=True)
+            left = live.due - live.clock.now()
+            out = live.end() if chunk is None else live.take(chunk)
+            if out:
+                yield out
+            if chunk is None:
+                return
+            live.due = live.clock.now() + left
+    except anyio.get_cancelled_exc_class():
+        live.abandoned()
+        raise
+    finally:
+        with anyio.CancelScope(shield=True):
+            await _finish_async(live)
+
+
+async def _next(live: Live) -> tuple[bytes | None, bool]:
+    with anyio.move_on_after(max(0.0, live.arm() - live.clock.now())):
+        try:
+            return await anext(live.chunks, None), False
+        except live.flavour.caught as error:
+            raise live.broke(error, is_overdue=False) from error
+    return None, True
+
+
+async def _finish_async(live: Live) -> None:
+    try:
+        if live.watch.finished and not live.is_over:
+            with anyio.move_on_after(_DRAIN):
+                async for _ in live.chunks:
+                    pass
+    except live.flavour.caught:
+        pass  # the answer was complete: how its connection ended is of no interest
+    finally:
+        await live.response.aclose()
+        live.release()
+        live.over()
+
+
+@cache
+def stream_classes(flavour: Flavour) -> tuple[Any, Any]:
+    """The byte streams that the library's `Response` accepts, over an iterator and a way to close it."""
+    hx = flavour.module
+
+    class SyncStream(hx.SyncByteStream):  # type: ignore[misc]
+        def __init__(self, chunks: Any) -> None:
+            self.chunks = chunks
+
+        def __iter__(self) -> Iterator[bytes]:
+            return self.chunks  # type: ignore[no-any-return]
+
+        def close(self) -> None:
+            self.chunks.close()
+
+    class AsyncStream(hx.AsyncByteStream):  # type: ignore[misc]
+        def __init__(self, chunks: Any) -> None:
+            self.chunks = chunks
+
+        def __aiter__(self) -> AsyncIterator[bytes]:
+            return self.chunks  # type: ignore[no-any-return]
+
+        async def aclose(self) -> None:
+            await self.chunks.aclose()
+
+    return SyncStream, AsyncStream
+
+

@@ -1,0 +1,197 @@
+"""Carries out one exchange on an httpx or httpx2 client, sync or async. The caller's client is used, never changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import anyio
+
+from shim._core.outcome import Fault, Judgement, Outcome
+from shim._http import intake
+from shim._http.flavour import Flavour
+from shim._http.live import Live
+from shim._http.pools import Pools
+from shim._http.sockets import shut
+from shim._run.exchange import Exchange, Reply
+from shim._run.system import Clock
+from shim._run.watchdog import Watch, watchdog
+
+LOCAL = "local://"
+_GRACE = 0.05  # seconds for the library's own timeout to end a stall before the watchdog shuts the socket
+
+
+class InProcess(Protocol):
+    """A provider in this process: the OpenAI wire format without a wire."""
+
+    def handle(self, method: str, path: str, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]: ...
+
+
+def _during(exchange: Exchange) -> Fault:
+    return Fault.TIMEOUT if exchange.watch is None else Fault.FIRST_CHUNK_TIMEOUT
+
+
+class _Sender:
+    """What the two faces share."""
+
+    def __init__(self, flavour: Flavour, pools: Pools, local: Callable[[], InProcess], clock: Clock) -> None:
+        self._flavour = flavour
+        self._pools = pools
+        self._local = local
+        self._clock = clock
+
+    def _build(self, exchange: Exchange) -> tuple[Any, intake.Limits]:
+        prepared, hx = exchange.prepared, self._flavour.module
+        limits = intake.Limits(exchange.until, exchange.connect, self._clock.now)
+        url = self._pools.url(prepared.url)
+        request = hx.Request(
+            prepared.method, url, headers=prepared.headers, content=prepared.body, extensions={"timeout": limits}
+        )
+        return request, limits
+
+    def _in_process(self, exchange: Exchange) -> Reply:
+        prepared = exchange.prepared
+        status, headers, body = self._local().handle(
+            prepared.method, prepared.url.removeprefix(LOCAL), prepared.body
+        )
+        names: Mapping[str, str] = {name.lower(): value for name, value in headers}
+        return Reply(Outcome(status, names, body), self._clock.now())
+
+    def _may_send_again(self, limits: intake.Limits, outcome: Outcome, exchange: Exchange) -> bool:
+        """A kept-alive connection that the server had closed meanwhile says nothing of the server: use a fresh one."""
+        return (
+            outcome.fault is Fault.RESET
+            and not limits.has_connected
+            and not limits.is_aborted
+            and self._clock.now() < exchange.until
+        )
+
+
+class SyncSender(_Sender):
+    """`Send` over a sync client."""
+
+    def __call__(self, exchange: Exchange, /) -> Reply:
+        if exchange.prepared.url.startswith(LOCAL):
+            return self._in_process(exchange)
+        reply, again = self._once(exchange)
+        return self._once(exchange)[0] if again else reply
+
+    def abort(self, exchange: Exchange) -> None:
+        """End the exchange from another thread."""
+        exchange.is_aborted = True
+        if exchange.abort is not None:
+            exchange.abort()
+
+    def close(self, reply: Reply) -> None:
+        """Close a stream that nobody will read."""
+        if isinstance(reply.live, Live):
+            reply.live.response.close()
+            reply.live.release()
+
+    def _once(self, exchange: Exchange) -> tuple[Reply, bool]:
+        client, release = self._pools.lease()
+        request, limits = self._build(exchange)
+        exchange.abort = lambda: shut(client, request, limits)
+        watch = watchdog(self._clock).watch(exchange.until + _GRACE, exchange.abort)
+        response, reply = None, None
+        try:
+            response = client.send(request, stream=True, auth=None, follow_redirects=False)
+            reply = self._read(exchange, response, watch, release)
+            return reply, False
+        except self._flavour.caught as error:
+            outcome = self._flavour.outcome(error, is_overdue=watch.is_overdue, during=_during(exchange))
+            return Reply(outcome), response is None and self._may_send_again(limits, outcome, exchange)
+        finally:
+            if reply is None or reply.live is None:
+                if response is not None:
+                    response.close()
+                watch.stop()
+                release()
+            if exchange.is_aborted and reply is not None:
+                self.close(reply)
+
+    def _read(self, exchange: Exchange, response: Any, watch: Watch, release: Callable[[], None]) -> Reply:
+        at = self._clock.now()
+        headers = intake.lower(response.headers)
+        refused = intake.too_large(headers, response.status_code)
+        if refused is not None:
+            return Reply(refused, at)
+        if not intake.is_live(exchange, response.status_code, headers):
+            response.read()
+            return intake.whole(response, headers, at)
+        stream = exchange.watch
+        assert stream is not None
+        chunks = response.iter_bytes()
+        first = b""
+        for chunk in chunks:
+            first = stream.feed(chunk)
+            if stream.committed or stream.error is not None:
+                break
+        if watch.is_overdue:
+            return Reply(Outcome(fault=Fault.FIRST_CHUNK_TIMEOUT), at)
+        live = Live(self._flavour, response, chunks, first, stream, exchange.idle, self._clock, release)
+        live.guard = watch
+        watch.move(float("inf"))
+        return intake.opened(stream, response, headers, at, live)
+
+
+class AsyncSender(_Sender):
+    """`AsyncSend` over an async client."""
+
+    async def __call__(self, exchange: Exchange, /) -> Reply:
+        if exchange.prepared.url.startswith(LOCAL):
+            return await asyncio.to_thread(self._in_process, exchange)
+        reply, again = await self._once(exchange)
+        return (await self._once(exchange))[0] if again else reply
+
+    async def discard(self, task: asyncio.Task[Reply | Judgement]) -> None:
+        """Wait until a cancelled attempt has closed its connection, and close a stream that nobody will read."""
+        await asyncio.wait([task])
+        if not task.cancelled() and task.exception() is None:
+            result = task.result()
+            if isinstance(result, Reply) and isinstance(result.live, Live):
+                await result.live.response.aclose()
+                result.live.release()
+
+    async def _once(self, exchange: Exchange) -> tuple[Reply, bool]:
+        client, release = self._pools.lease()
+        request, limits = self._build(exchange)
+        loop = asyncio.get_running_loop()
+        response, reply = None, None
+        try:
+            async with asyncio.timeout_at(loop.time() + exchange.until - self._clock.now()):
+                response = await client.send(request, stream=True, auth=None, follow_redirects=False)
+                reply = await self._read(exchange, response, release)
+                return reply, False
+        except TimeoutError:
+            return Reply(Outcome(fault=_during(exchange))), False
+        except self._flavour.caught as error:
+            outcome = self._flavour.outcome(error, is_overdue=False, during=_during(exchange))
+            return Reply(outcome), response is None and self._may_send_again(limits, outcome, exchange)
+        finally:
+            if reply is None or reply.live is None:
+                if response is not None and not response.is_closed:
+                    with anyio.CancelScope(shield=True):
+                        await response.aclose()
+                release()
+
+    async def _read(self, exchange: Exchange, response: Any, release: Callable[[], None]) -> Reply:
+        at = self._clock.now()
+        headers = intake.lower(response.headers)
+        refused = intake.too_large(headers, response.status_code)
+        if refused is not None:
+            return Reply(refused, at)
+        if not intake.is_live(exchange, response.status_code, headers):
+            await response.aread()
+            return intake.whole(response, headers, at)
+        stream = exchange.watch
+        assert stream is not None
+        chunks = response.aiter_bytes()
+        first = b""
+        async for chunk in chunks:
+            first = stream.feed(chunk)
+            if stream.committed or stream.error is not None:
+                break
+        live = Live(self._flavour, response, chunks, first, stream, exchange.idle, self._clock, release)
+        return intake.opened(stream, response, headers, at, live)

@@ -1,0 +1,33 @@
+"""Ends an exchange that blocks in another thread by shutting down its socket: the only way to interrupt a blocking read.
+
+The connection is found in the pool by our own `timeout` extension, which the libraries hand through untouched. That walk
+uses their private names; where one is missing the exchange ends at its per-operation timeout instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from typing import Any
+
+from shim._http.intake import Limits
+
+
+def shut(client: Any, request: Any, limits: Limits) -> None:
+    """Shut down the connection that carries `request`, if it has one yet."""
+    limits.is_aborted = True
+    with contextlib.suppress(Exception):
+        pool = getattr(client._transport_for_url(request.url), "_pool", None)
+        for waiting in list(getattr(pool, "_requests", ())):
+            if waiting.request.extensions.get("timeout") is limits:
+                _shut_connection(waiting.connection)
+
+
+def _shut_connection(connection: Any) -> None:
+    while getattr(connection, "_connection", None) is not None:
+        connection = connection._connection
+    stream = getattr(connection, "_network_stream", None)
+    found = stream.get_extra_info("socket") if stream is not None else None
+    if isinstance(found, socket.socket):
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(found, socket.SHUT_RDWR)  # not SSLSocket's: it would wait for a lock of the reader

@@ -1,0 +1,122 @@
+"""Runs a call in the running event loop: inline when it is sequential, with a task for each attempt otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+
+from shim._core.call import Action, Cancel, Finish, Start, Wait
+from shim._core.outcome import Judgement
+from shim._run.exchange import AsyncSend, Exchange, Reply, Together
+from shim._run.flight import Flight, Script
+from shim._run.system import Clock
+
+Tasks = dict["asyncio.Task[Reply | Judgement]", int]
+
+
+async def run(flight: Flight, send: AsyncSend, clock: Clock) -> None:
+    """Returns when the call is over; `flight` then tells how. Cancellation passes through, after the permits came back."""
+    try:
+        if flight.is_concurrent:
+            await _race(flight, send, clock)
+        else:
+            await _one_by_one(flight, send, clock)
+    except BaseException:  # also CancelledError: nobody's failure, but permits must come back
+        flight.abandon()
+        raise
+
+
+async def _one_by_one(flight: Flight, send: AsyncSend, clock: Clock) -> None:
+    actions = flight.begin()
+    while True:
+        until = None
+        for action in actions:
+            match action:
+                case Start(number=number):
+                    actions = flight.settle(number, await carry_out(flight.script(number), send, clock))
+                    break
+                case Finish():
+                    return
+                case Wait(until=at):
+                    until = at
+                case Cancel():
+                    pass  # one attempt at a time: there is no other
+        else:
+            await clock.async_wait((until if until is not None else clock.now()) - clock.now())
+            actions = flight.wake()
+
+
+async def _race(flight: Flight, send: AsyncSend, clock: Clock) -> None:
+    tasks: Tasks = {}
+    try:
+        actions = flight.begin()
+        while True:
+            until, is_over = _act(actions, flight, send, clock, tasks)
+            if is_over:
+                return
+            timeout = None if until is None else max(0.0, until - clock.now())
+            if tasks:
+                done, _ = await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            else:
+                done = set()
+                await clock.async_wait(timeout or 0.0)
+            actions = _settle(done, flight, send, tasks) if done else flight.wake()
+    finally:
+        await _close(tasks, flight, send)
+
+
+def _act(
+    actions: list[Action], flight: Flight, send: AsyncSend, clock: Clock, tasks: Tasks
+) -> tuple[float | None, bool]:
+    """Carry out the actions; when to wake, and whether the call is over."""
+    until, is_over = None, False
+    for action in actions:
+        match action:
+            case Start(number=number):
+                tasks[asyncio.ensure_future(carry_out(flight.script(number), send, clock))] = number
+            case Cancel(number=number):
+                for task in [task for task, its in tasks.items() if its == number]:
+                    task.cancel()
+                flight.cancelled(number)
+            case Wait(until=at):
+                until = at
+            case Finish():
+                is_over = True
+    return until, is_over
+
+
+def _settle(
+    done: set[asyncio.Task[Reply | Judgement]], flight: Flight, send: AsyncSend, tasks: Tasks
+) -> list[Action]:
+    """Settle those that ended, in the order they began. What came in beside the winner stays for `_close`."""
+    actions: list[Action] = []
+    for task in sorted(done, key=tasks.__getitem__):
+        if flight.finish is None:
+            actions += flight.settle(tasks.pop(task), task.result())
+    return actions
+
+
+async def _close(tasks: Tasks, flight: Flight, send: AsyncSend) -> None:
+    """Losers are cancelled for real: their tasks end, and a stream that had begun beside the winner's is closed."""
+    for task, number in tasks.items():
+        task.cancel()
+        flight.cancelled(number)
+    for task in tasks:
+        await send.discard(task)
+
+
+async def carry_out(script: Script, send: AsyncSend, clock: Clock) -> Reply | Judgement:
+    """Do what the script of an attempt asks, step by step."""
+    result: object = None
+    try:
+        while True:
+            step = script.send(result)
+            if isinstance(step, Exchange):
+                result = await send(step)
+            elif isinstance(step, Together):
+                result = list(await asyncio.gather(*(send(exchange) for exchange in step.exchanges)))
+            else:
+                await clock.async_wait(step.seconds)
+                result = None
+    except StopIteration as stop:
+        value: Reply | Judgement = stop.value
+        return value

@@ -1,0 +1,95 @@
+"""The board: health that all calls of a router share. The only lock; under it no I/O, no await, no observer."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections import OrderedDict, deque
+
+from shim._core.breaker import Breaker, BreakerRules
+from shim._core.budget import Budget
+from shim._core.catalog import Catalog
+from shim._core.health import Cooldown, KeyHealth, ProviderHealth, RouteHealth
+from shim._core.plan import FamilyState, RouteState
+from shim._core.prepare import Writer
+from shim._run.bus import Bus
+from shim._run.references import References
+from shim._run.system import Clock
+from shim.config import BreakerConfig, Config, FamilyConfig, ProviderConfig
+from shim.events import Call
+
+_KEPT_CALLS = 1000
+_KEPT_RESPONSES = 10_000
+_HEDGES_AT_ONCE = 2.0  # hedges that a fresh family may start before its calls have earned any
+
+
+class Board:
+    """Everything that lives longer than a call: health, budgets, the last calls, which route made which response."""
+
+    def __init__(self, config: Config, clock: Clock, references: References) -> None:
+        self.lock = threading.Lock()
+        self.clock = clock
+        self.bus = Bus()
+        self.catalog = Catalog(config)
+        self.references = references
+        self.calls: deque[Call] = deque(maxlen=_KEPT_CALLS)
+        self.providers = {name: _provider(provider, config) for name, provider in config.providers.items()}
+        self.families = {name: self._family(family) for name, family in config.families.items()}
+        self.screenings: dict[str, str] = {}
+        """Space key -> endpoint of the route whose probes are under way."""
+        self._made_by: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        self._prefix = os.urandom(4).hex()
+        self._numbers = itertools.count(1)
+
+    def _family(self, family: FamilyConfig) -> FamilyState:
+        policy = family.policy
+        rules = _rules(policy.breaker)
+        routes = []
+        for config in family.routes:
+            provider = self.catalog.provider(config)
+            health = RouteHealth(config.route, config.model, self.providers[config.provider], Breaker(rules))
+            routes.append(RouteState(config, provider, health, Writer(family, config, provider)))
+        return FamilyState(
+            family,
+            routes,
+            Budget(share=policy.retry_budget.share, reserve=float(policy.retry_budget.minimum)),
+            Budget(share=policy.hedge_budget, reserve=_HEDGES_AT_ONCE if policy.hedge_budget else 0.0),
+        )
+
+    def new_id(self) -> str:
+        """An id for a call, unique in this process and unlikely to meet another's."""
+        return f"{self._prefix}-{next(self._numbers):x}"
+
+    def families_for(self, family: FamilyConfig) -> list[FamilyState]:
+        """The states of a family and of those it falls back on."""
+        return [self.families[name] for name in (family.name, *family.fallback)]
+
+    def remember_response(self, response_id: str, family: str, route: str) -> None:
+        """A stored `/responses` answer lives where it was made. Call with the lock held by nobody."""
+        with self.lock:
+            self._made_by[response_id] = (family, route)
+            if len(self._made_by) > _KEPT_RESPONSES:
+                self._made_by.popitem(last=False)
+
+    def maker_of(self, response_id: str) -> tuple[str, str] | None:
+        """The family and route that made a stored response, None when it is not known here."""
+        return self._made_by.get(response_id)
+
+
+def _rules(config: BreakerConfig) -> BreakerRules:
+    return BreakerRules(
+        failures=config.failures,
+        failure_rate=config.failure_rate,
+        window=config.window,
+        window_min=config.window_min,
+        cooldown=config.cooldown,
+        max_cooldown=config.max_cooldown,
+        probes=config.probes,
+    )
+
+
+def _provider(provider: ProviderConfig, config: Config) -> ProviderHealth:
+    accounts: dict[str, Cooldown] = {}
+    keys = [KeyHealth(key.alias, Cooldown(), accounts.setdefault(key.account, Cooldown())) for key in provider.keys]
+    return ProviderHealth(provider.name, Breaker(_rules(config.policy.breaker)), keys)

@@ -1,0 +1,176 @@
+"""Asks a route for the probe texts before it serves an embedding family, and compares them with the family's reference.
+
+A generator yields exchanges and gets replies, so that one text serves the sync and the async driver.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+
+import msgspec
+
+from shim._core import space
+from shim._core.outcome import Judgement
+from shim._core.plan import Slot
+from shim._core.request import Raw, Request, text_of, write_fields
+from shim._core.vectors import Embedded
+from shim._run.board import Board
+from shim._run.exchange import Exchange, Pause, Reply, Together
+from shim.events import Kind, Scope, Verdict
+
+log = logging.getLogger("shim")
+
+_POLL = 0.02  # seconds between looks at a screening that another call is doing
+_REFUSED_FOR = 86_400.0  # seconds; a route in another space stays out until the configuration changes
+
+Steps = Generator[Exchange | Together | Pause, object, Judgement | None]
+Judge = Callable[[Slot, Request, Reply], "Judgement | Embedded"]
+
+
+@dataclass(slots=True)
+class Probing:
+    """What a screening needs of its attempt."""
+
+    board: Board
+    slot: Slot
+    request: Request
+    until: float
+    connect: float
+    read: Judge
+    seconds: float
+    record: Callable[[Request, Reply, Judgement | Embedded, float], None]
+
+
+def space_key(slot: Slot, request: Request) -> str:
+    """The space that a request's vectors belong to: family, length and input type."""
+    fit = slot.lengths
+    length = (fit.truncate_to or fit.expect) if fit is not None else None
+    input_type = text_of(request.fields.get("input_type")) or "any"
+    return f"{slot.family.config.name} {length or 'native'} {input_type}"
+
+
+def endpoint_of(slot: Slot) -> str:
+    """What must be the same for a kept ruling to hold: where the route lives and its model."""
+    return f"{slot.route.provider.base_url} {slot.route.config.model}"
+
+
+def is_due(board: Board, slot: Slot, request: Request) -> bool:
+    """Whether this route must be screened before it serves this request. Call with the board's lock held."""
+    family, route = slot.family.config, slot.route.config
+    if request.kind is not Kind.EMBEDDING:
+        return False
+    wanted = family.policy.space_check if route.space_check is None else route.space_check
+    if not wanted or sum(one.config.enabled and one.provider.is_usable for one in slot.family.routes) < 2:
+        return False
+    known = board.references.space(space_key(slot, request))
+    return known is None or endpoint_of(slot) not in known.members
+
+
+def screen(probing: Probing) -> Steps:
+    """Returns None when the route may serve, else the judgement that keeps it out."""
+    board = probing.board
+    key, endpoint = space_key(probing.slot, probing.request), endpoint_of(probing.slot)
+    while True:
+        with board.lock:
+            if not is_due(board, probing.slot, probing.request):
+                return None
+            running = board.screenings.get(key)
+            if running is None:
+                board.screenings[key] = endpoint
+                break
+            if running == endpoint and board.references.space(key) is None:
+                return None  # this route is about to set the space: what it serves meanwhile is in it
+        if board.clock.now() >= probing.until:
+            return _judgement(Verdict.TRANSIENT, "timeout", "the space check of another call did not end in time")
+        yield Pause(_POLL)
+    try:
+        return (yield from _probe(probing, key, endpoint))
+    finally:
+        with board.lock:
+            board.screenings.pop(key, None)
+
+
+def _probe(probing: Probing, key: str, endpoint: str) -> Steps:
+    taken: list[list[tuple[float, ...]]] = []
+    batch = _request(probing, list(space.PROBES))
+    for wave in ([batch], [_request(probing, [text]) for text in space.PROBES], [_request(probing, [space.LONG_PROBE])]):
+        exchanges = [_exchange(probing, request) for request in wave]
+        if any(isinstance(exchange, Judgement) for exchange in exchanges):
+            return next(exchange for exchange in exchanges if isinstance(exchange, Judgement))
+        started = probing.board.clock.now()
+        replies = yield Together([exchange for exchange in exchanges if isinstance(exchange, Exchange)])
+        assert isinstance(replies, list)
+        for request, reply in zip(wave, replies, strict=True):
+            read = probing.read(probing.slot, request, reply)
+            probing.record(request, reply, read, started)
+            if isinstance(read, Judgement):
+                if wave[0] is not batch and len(wave) == 1:
+                    taken.append([])  # an over-long text may be refused: the other probes decide
+                    continue
+                return read
+            taken.append([tuple(row) for row in read.floats()])
+    singles = tuple(rows[0] for rows in taken[1:-1])
+    reading = space.Reading(tuple(taken[0]), singles, taken[-1][0] if taken[-1] else None)
+    return _rule(probing, key, endpoint, reading)
+
+
+def _rule(probing: Probing, key: str, endpoint: str, reading: space.Reading) -> Judgement | None:
+    own = space.self_check(reading)
+    board, name = probing.board, probing.slot.route.config.route
+    if own.ruling is space.Ruling.REFUSE:
+        return _judgement(Verdict.BROKEN, "space", f"{name}: {own.message}")
+    with board.lock:
+        known = board.references.space(key)
+        if known is None:
+            board.references.set(key, endpoint, reading)
+            found = None
+        else:
+            found = space.compare(known.reading, reading)
+            if found.ruling is not space.Ruling.REFUSE:
+                board.references.join(key, endpoint, found.noise)
+    board.references.save(key)
+    if known is None or found is None:
+        return None
+    family = probing.slot.family.config.name
+    if found.ruling is space.Ruling.WARN:
+        log.warning("route %s joins embedding family %s with a doubt: %s", name, family, found.message)
+    if found.ruling is space.Ruling.REFUSE:
+        text = f"{name} is in another vector space than family '{family}' (set by {known.set_by}): {found.message}"
+        return _judgement(Verdict.BROKEN, "space", text)
+    return None
+
+
+def _request(probing: Probing, texts: list[str]) -> Request:
+    fields = dict(probing.request.fields)
+    fields["input"] = Raw(msgspec.json.encode(texts))
+    request = probing.request
+    return Request(
+        method=request.method,
+        path=request.path,
+        endpoint=request.endpoint,
+        kind=request.kind,
+        headers=request.headers,
+        body=write_fields(fields),
+        query=request.query,
+        content_type=request.content_type,
+        own_base=request.own_base,
+        fields=fields,
+        model=request.model,
+    )
+
+
+def _exchange(probing: Probing, request: Request) -> Exchange | Judgement:
+    slot = probing.slot
+    prepared = slot.route.writer.write(request, slot.key, slot.lengths, slot.route.health.dropped)
+    if isinstance(prepared, Judgement):
+        return prepared
+    until = min(probing.until, probing.board.clock.now() + probing.seconds)
+    return Exchange(prepared, until, connect=probing.connect)
+
+
+def _judgement(verdict: Verdict, reason: str, message: str) -> Judgement:
+    if verdict is Verdict.BROKEN:
+        return Judgement(verdict, Scope.MODEL, reason, message, cooldown=_REFUSED_FOR)
+    return Judgement(verdict, Scope.MODEL, reason, message)
