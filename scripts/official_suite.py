@@ -37,7 +37,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--openai", action="append", metavar="VERSION", help=f"may be repeated; default {VERSIONS}")
     parser.add_argument("--quick", action="store_true", help="only the files that exercise the clients themselves")
     parser.add_argument("--everything", action="store_true", help="also the pass-through run goes over all files")
-    parser.add_argument("--jobs", type=int, default=2, help="pytest-xdist workers (default 2)")
+    parser.add_argument("--jobs", type=int, default=3, help="pytest-xdist workers (default 3)")
     parser.add_argument("--classes", default=CLASSES, metavar="MODULE:SYNC,ASYNC", help=f"default {CLASSES}")
     parser.add_argument("--work", type=Path, default=REPOSITORY, help="where .venv-official-<version> is kept")
     return parser.parse_args()

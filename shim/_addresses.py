@@ -39,8 +39,9 @@ def check_base_url(url: str, *, allow_insecure: bool, placeholders: frozenset[st
     try:
         parts = urlsplit(url)
         host, _port = parts.hostname or "", parts.port
-    except ValueError as error:
-        return url, f"is not a URL ({error})"
+    except ValueError:
+        # The text of the error may repeat a piece of a password.
+        return url, "is not a URL: its host or port cannot be read"
     shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
     return url.rstrip("/"), _problem(parts, host, shown, allow_insecure, placeholders)
 

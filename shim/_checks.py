@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from shim._problems import Problems, at, nearest
-from shim.config import FamilyConfig
+from shim.config import FamilyConfig, ProviderConfig
 from shim.events import Kind
 
 
@@ -59,6 +59,21 @@ def _circle(start: str, families: Mapping[str, FamilyConfig]) -> list[str]:
                 seen.add(after)
                 paths.append([*path, after])
     return []
+
+
+def check_wires(
+    families: Mapping[str, FamilyConfig], providers: Mapping[str, ProviderConfig], problems: Problems
+) -> None:
+    """What speaks an embedding API of its own serves embedding families alone."""
+    for name, family in families.items():
+        for index, route in enumerate(family.routes):
+            wire = providers[route.provider].wire if route.provider in providers else "openai"
+            if wire in {"cohere", "huggingface"} and family.kind is not Kind.EMBEDDING:
+                problems.add(
+                    at("families", name, "routes", index, "provider"),
+                    f"'{route.provider}' has wire = '{wire}', which is for embeddings alone; "
+                    f"this family is of kind {family.kind.value}: use preset '{wire}-chat'",
+                )
 
 
 def check_words(families: Mapping[str, FamilyConfig], problems: Problems) -> None:

@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from shim.config import NOT_YET_KEYS, ConfigError
+from shim.config import NOT_YET_KEYS
+from shim.config_error import ConfigError
 
 Model = TypeVar("Model", bound=BaseModel)
 _BARE = re.compile(r"[A-Za-z0-9_-]+")

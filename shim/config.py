@@ -20,12 +20,8 @@ from pydantic import (
 )
 
 from shim._addresses import is_private_url
+from shim.config_error import ConfigError as ConfigError
 from shim.events import Kind
-
-
-class ConfigError(ValueError):
-    """A configuration that is refused. The message has one line for each problem found; it never holds a key."""
-
 
 ORDERS = ("priority", "round_robin", "weighted", "fastest", "least_busy")
 NOT_YET_ORDERS = ("cheapest", "headroom")
@@ -79,7 +75,7 @@ class ProviderConfig(_Frozen):
     """One OpenAI-compatible service.
 
     `auth` says in which header a key goes, where there is one. `wire` says how requests are written: `openai` as they
-    are; `azure` the same with `{model}` in the URL; `cohere` and `huggingface` use native paths, for embeddings alone.
+    are; `azure` the same with `{model}` in the URL; `cohere` and `huggingface` natively, and for embeddings alone.
     `missing` names the variable without which a provider that needs a key has none: calls pass it by.
     """
 
@@ -146,7 +142,7 @@ class RouteConfig(_Frozen):
     drop_params: tuple[str, ...] = ()
     params: dict[str, object] = Field(default_factory=dict)
     dimensions_param: Annotated[Literal["dimensions", "output_dimension"] | None, BeforeValidator(_empty_is_none)] = (
-        None
+        "dimensions"
     )
     base64: bool | None = None
     int8: bool = False

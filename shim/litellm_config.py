@@ -14,14 +14,14 @@ from urllib.parse import urlsplit
 from shim._litellm_router import router_settings
 from shim._presets import presets
 from shim._variables import escape
-from shim.config import ConfigError
+from shim.config_error import ConfigError
 
 Table = dict[str, Any]
 
 # LiteLLM's provider prefixes that name a preset otherwise than we do.
 PREFIXES = {
     "ai_gateway": "vercel-gateway",
-    "cohere_chat": "cohere",
+    "cohere_chat": "cohere",  # for chat it becomes cohere-chat
     "fireworks_ai": "fireworks",
     "github": "github-models",
     "hosted_vllm": "vllm",
@@ -144,7 +144,9 @@ def _entry(entry: object, path: str, draft: _Draft) -> None:
     if kind is None:
         draft.note(f"{path}: not carried over; mode '{info.get('mode')}' has no counterpart")
         return
-    provider = _provider(preset, params, path, draft)
+    if kind == "chat" and f"{preset}-chat" in presets().providers:
+        preset = f"{preset}-chat"
+    provider = _provider(preset, params, draft)
     family = draft.families.setdefault(name, {"kind": kind, "routes": []})
     if family["kind"] != kind:
         draft.note(f"{path}: not carried over; '{name}' is of kind {family['kind']} and this entry of kind {kind}")
@@ -168,7 +170,7 @@ def _kind(name: str, preset: str, model: str, info: Mapping[str, object]) -> str
     return "embedding" if is_known or "embed" in f"{name} {model}".lower() else "chat"
 
 
-def _provider(preset: str, params: Mapping[str, object], path: str, draft: _Draft) -> str:
+def _provider(preset: str, params: Mapping[str, object], draft: _Draft) -> str:
     """The name of the provider that the entry speaks of, added where it is new. Another key is another provider."""
     table: Table = {}
     base = str(params.get("api_base") or params.get("base_url") or "")

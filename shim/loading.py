@@ -10,12 +10,14 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from shim._checks import check_defaults, check_fallbacks, check_words
+from shim._checks import check_defaults, check_fallbacks, check_wires, check_words
 from shim._families import Surroundings, expand_family
 from shim._problems import Problems
 from shim._providers import expand_provider, preset_of
 from shim._variables import fill
-from shim.config import Config, ConfigError, PolicyConfig
+from shim.config import Config, PolicyConfig
+from shim.config_error import ConfigError
+from shim.discovery import find
 from shim.events import Kind
 
 
@@ -55,35 +57,8 @@ def discover(
     The first of: the file that `$SHIM_CONFIG` names, `shim.toml`, `[tool.shim]` in `pyproject.toml`,
     `$XDG_CONFIG_HOME/shim/config.toml`, `~/.config/shim/config.toml`. Raises ConfigError as `load` does.
     """
-    variables = os.environ if environ is None else environ
-    here = Path.cwd() if cwd is None else Path(cwd)
-    named = variables.get("SHIM_CONFIG", "")
-    if named:
-        return load(here / Path(named).expanduser(), environ=variables)
-    if (here / "shim.toml").is_file():
-        return load(here / "shim.toml", environ=variables)
-    if _has_table(here / "pyproject.toml"):
-        return load(here / "pyproject.toml", environ=variables)
-    xdg = variables.get("XDG_CONFIG_HOME", "")
-    at_home = (Path.home() if home is None else Path(home)) / ".config"
-    for folder in ([Path(xdg)] if xdg else []) + [at_home]:
-        if (folder / "shim" / "config.toml").is_file():
-            return load(folder / "shim" / "config.toml", environ=variables)
-    return None
-
-
-def _has_table(pyproject: Path) -> bool:
-    """Whether there is a [tool.shim]. A broken file that never speaks of it is not ours to complain about."""
-    try:
-        text = pyproject.read_bytes().decode("utf-8", "replace")
-    except OSError:
-        return False
-    if "shim" not in text:
-        return False
-    try:
-        return "shim" in tomllib.loads(text).get("tool", {})
-    except tomllib.TOMLDecodeError:
-        return "[tool.shim" in text
+    path = find(cwd, environ, home)
+    return None if path is None else load(path, environ=environ)
 
 
 def _read(path: Path) -> tuple[Mapping[str, object], tuple[str, ...]]:
@@ -157,6 +132,7 @@ def _expand(
     defaults = {Kind.CHAT: written.default_chat, Kind.EMBEDDING: written.default_embedding}
     check_defaults(defaults, families, names, problems)
     check_fallbacks(families, names, problems)
+    check_wires(families, providers, problems)
     check_words(families, problems)
     return Config(
         default_chat=written.default_chat,

@@ -44,6 +44,35 @@ def embedding(*routes: str, **settings: Any) -> dict[str, Any]:
     return {"kind": "embedding", "routes": list(routes), **settings}
 
 
+WORDS = [
+    *(
+        "lab",
+        "openai",
+        "fast",
+        "bge-m3",
+        "kind",
+        "routes",
+        "provider",
+        "model",
+        "policy",
+        "breaker",
+        "aliases",
+        "fallback",
+    ),
+    *(
+        "api_key",
+        "api_keys",
+        "key",
+        "account",
+        "base_url",
+        "headers",
+        "preset",
+        "enabled",
+        "input_type",
+        "price",
+        "rpm",
+    ),
+]
 KINDS = "embedding, chat, image, speech, transcription, moderation, rerank"
 ORDERS = "priority, round_robin, weighted, fastest, least_busy"
 AUTHS = "bearer, api-key, x-api-key, none"
@@ -161,8 +190,8 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     (
         "plain http to the world",
         with_provider(base_url="http://api.example.com/v1"),
-        "providers.lab.base_url: 'http://api.example.com/v1' is not https and api.example.com is not loopback or private; "
-        "use https or allow_insecure = true",
+        "providers.lab.base_url: 'http://api.example.com/v1' is not https and api.example.com is not loopback or "
+        "private; use https or allow_insecure = true",
     ),
     (
         "public address in disguise",
@@ -188,9 +217,15 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         "only wire = 'azure' knows {model}",
     ),
     (
+        "port that is a piece of a password",
+        with_provider(base_url=f"https://user:{SECRET}/x@api.example.com"),
+        "providers.lab.base_url: is not a URL: its host or port cannot be read",
+    ),
+    (
         "line break in it",
         with_provider(base_url="https://api.example.com/\nv1"),
-        "providers.lab.base_url: a base URL may not hold spaces, control characters, backslashes or non-ASCII characters",
+        "providers.lab.base_url: a base URL may not hold spaces, control characters, backslashes or "
+        "non-ASCII characters",
     ),
     (
         "local scheme elsewhere",
@@ -307,6 +342,12 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         with_families(**{"bge-m3": {"routes": ["openai/text-embedding-3-small"]}}),
         "families.bge-m3.routes[0]: 'openai/text-embedding-3-small' is a model of 'text-embedding-3-small', "
         "another vector space than 'bge-m3'; give it its own family",
+    ),
+    (
+        "chat by an embedding API",
+        {"providers": {"cohere": {"api_key": "k"}}, "families": {"c": chat("cohere/command-a")}},
+        "families.c.routes[0].provider: 'cohere' has wire = 'cohere', which is for embeddings alone; "
+        "this family is of kind chat: use preset 'cohere-chat'",
     ),
     # -- fallbacks
     (
@@ -545,6 +586,31 @@ def test_no_global_address_is_private(address: Any) -> None:
     assert not (address.is_global and is_private_host(str(address)))
 
 
+JUNK = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 9)
+    | st.floats()
+    | st.sampled_from(["", "lab/m", "lab", "f", "${", "a"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["providers", "families", "policy", "default_chat", "x"]), JUNK, max_size=4), JUNK
+)
+def test_whatever_is_written_is_built_or_refused(mapping: dict[str, Any], inner: Any) -> None:
+    """Never another exception than ConfigError, and every line of it begins with a path."""
+    whole = {**mapping, "providers": mapping.get("providers", {"lab": inner, "openai": {}})}
+    message = ""
+    try:
+        load(whole, environ={})
+    except ConfigError as error:
+        message = str(error)
+    assert all(": " in line for line in message.splitlines())
+
+
 @pytest.mark.parametrize(
     ("settings", "base_url"),
     [
@@ -569,7 +635,7 @@ def test_base_urls_that_are_taken(settings: dict[str, Any], base_url: str) -> No
 def test_a_configuration_cannot_be_changed() -> None:
     config = load(with_chat(), environ={})
     with pytest.raises(ValidationError, match="frozen"):
-        config.families["fast"].name = "slow"  # type: ignore[misc]
+        config.families["fast"].name = "slow"
 
 
 def test_neither_repr_nor_str_shows_a_secret() -> None:

@@ -114,6 +114,8 @@ def test_a_whole_file_comes_over(tmp_path: Path) -> None:
         ("openrouter/openai/gpt-4o", "openrouter", "openai/gpt-4o"),
         ("hosted_vllm/x", "vllm", "x"),
         ("jina_ai/x", "jina", "x"),
+        ("cohere_chat/command-a", "cohere-chat", "command-a"),
+        ("huggingface/meta/llama", "huggingface-chat", "meta/llama"),
         ("nvidia_nim/meta/llama", "nvidia", "meta/llama"),
     ],
 )
@@ -220,7 +222,7 @@ def test_routing_strategies_are_orders(strategy: str, order: str, notes: list[st
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: [", "c.yaml: is not YAML (line 2)"),
+        ("a: 1\nb: ]", "c.yaml: is not YAML (line 2)"),
         ("- a", "c.yaml: has no model_list; it is not a LiteLLM configuration"),
         ("model_list: []", "c.yaml: has no model_list; it is not a LiteLLM configuration"),
         (

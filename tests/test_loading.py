@@ -183,7 +183,9 @@ def test_the_openai_key_goes_to_no_other_provider() -> None:
 def test_the_presets_variable_can_be_sent_elsewhere_in_so_many_words() -> None:
     proxy = {"base_url": "https://proxy.example.com/v1", "api_key": "${OPENAI_API_KEY}"}
     assert secrets(provider(proxy, "openai", OPENAI_API_KEY="k")) == [("OPENAI_API_KEY", "k", "OPENAI_API_KEY")]
-    assert provider({"base_url": "http://localhost:1/v1", "auth": "none"}, "openai", OPENAI_API_KEY="k").keys == ()
+    for keyless in ({"auth": "none"}, {"needs_key": False}):
+        elsewhere = provider({"base_url": "http://localhost:1/v1", **keyless}, "openai", OPENAI_API_KEY="k")
+        assert (elsewhere.keys, elsewhere.is_usable) == ((), True)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +210,7 @@ WAYS_TO_BE_BAD = [
 @pytest.mark.parametrize(("key", "wrong"), WAYS_TO_BE_BAD, ids=[repr(row[0]) for row in WAYS_TO_BE_BAD])
 def test_a_key_that_no_header_can_carry_is_refused_unseen(key: str, wrong: str) -> None:
     """Path and variable are named, the key is not."""
-    openai = {"providers": {"openai": {}}}
+    openai: dict[str, Any] = {"providers": {"openai": {}}}
     listed = {"providers": {"lab": {**LAB, "api_keys": ["ok", "${K}"]}}}
     literal = {"providers": {"lab": {**LAB, "api_key": key}}}
     assert refusal(openai, OPENAI_API_KEY=key) == f"providers.openai.api_key: the key from OPENAI_API_KEY {wrong}"
@@ -224,7 +226,10 @@ def test_a_key_that_no_header_can_carry_is_refused_unseen(key: str, wrong: str) 
         ({"api_keys": []}, "providers.lab.api_keys: must be a list of at least one key"),
         ({"api_key": "k", "api_keys": ["k"]}, "providers.lab.api_keys: api_key is written too; write one of the two"),
         ({"api_keys": ["${A}", "${A}"]}, "providers.lab.api_keys[1]: key A is written twice; remove one"),
-        ({"api_key": {"key": "k", "acount": "x"}}, "providers.lab.api_key.acount: unknown key 'acount'; did you mean 'account'?"),
+        (
+            {"api_key": {"key": "k", "acount": "x"}},
+            "providers.lab.api_key.acount: unknown key 'acount'; did you mean 'account'?",
+        ),
         ({"api_key": {"key": "k", "account": 3}}, "providers.lab.api_key.account: must be a string that is not empty"),
         ({"api_key": {"account": "x"}}, "providers.lab.api_key: must be a string or a table {key, account}, is '***'"),
     ],
@@ -393,7 +398,7 @@ probes = 1
 
 def test_importing_the_schema_brings_nothing_heavy() -> None:
     """`import shim` is paid for by every script that swaps the import."""
-    heavy = "numpy httpx httpx2 openai yaml asyncio shim.litellm_config".split()
+    heavy = ["numpy", "httpx", "httpx2", "openai", "yaml", "shim.litellm_config"]
     code = f"import sys, shim.config, shim.loading; print([name for name in {heavy} if name in sys.modules])"
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parent.parent

@@ -27,9 +27,7 @@ def arrange(places: Sequence[Place], order: str, turn: int, draw: Callable[[], f
     return ordered
 
 
-def _within(
-    tier: list[int], places: Sequence[Place], order: str, turn: int, draw: Callable[[], float]
-) -> list[int]:
+def _within(tier: list[int], places: Sequence[Place], order: str, turn: int, draw: Callable[[], float]) -> list[int]:
     match order:
         case "round_robin":
             start = turn % len(tier)

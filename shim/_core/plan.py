@@ -128,9 +128,7 @@ def in_order(family: FamilyState, draw: Callable[[], float]) -> Iterator[RouteSt
     return iter([family.routes[index] for index in arrange(places, order, turn, draw)])
 
 
-def why_not(
-    request: Request, family: FamilyState, route: RouteState, pinned: str | None
-) -> tuple[str, Lengths | None]:
+def why_not(request: Request, family: FamilyState, route: RouteState, pinned: str | None) -> tuple[str, Lengths | None]:
     """Why a route may not serve this request ("" when it may), and the lengths it would answer."""
     config, provider = route.config, route.provider
     if pinned is not None and pinned not in (provider.name, config.route):

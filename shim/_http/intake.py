@@ -52,7 +52,9 @@ def is_live(exchange: Exchange, status: int, headers: Mapping[str, str]) -> bool
     if watch is None or not 200 <= status < 300 or status == 204:
         return False
     kind = headers.get("content-type", "")
-    return kind.startswith("text/event-stream") or (watch.takes_anything and not kind.startswith(("application/json", "text/html")))
+    return kind.startswith("text/event-stream") or (
+        watch.takes_anything and not kind.startswith(("application/json", "text/html"))
+    )
 
 
 def whole(response: Any, headers: Mapping[str, str], at: float) -> Reply:
@@ -75,5 +77,7 @@ def opened(watch: StreamWatch, response: Any, headers: Mapping[str, str], at: fl
         return Reply(Outcome(status, headers), at, response=response, error=(watch.error.data, watch.error.event))
     if not watch.committed:
         reason = watch.close() or "empty"
-        return Reply(Outcome(status, headers, fault=Fault.PROTOCOL, detail=f"the stream ended before any content ({reason})"), at)
+        return Reply(
+            Outcome(status, headers, fault=Fault.PROTOCOL, detail=f"the stream ended before any content ({reason})"), at
+        )
     return Reply(Outcome(status, headers), at, live=live, response=response)

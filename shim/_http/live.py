@@ -17,7 +17,9 @@ from shim._run.system import Clock
 from shim._run.watchdog import Watch
 
 FOREVER = float("inf")
-_DRAIN = 0.1  # seconds to wait for the end of a body whose last event has come, so that its connection can be used again
+_DRAIN = (
+    0.1  # seconds to wait for the end of a body whose last event has come, so that its connection can be used again
+)
 _WORDS = {
     "error event": "the provider sent an error",
     "not JSON": "an event is not JSON",
@@ -123,9 +125,7 @@ class Live:
             cls = errors.StreamConnectionError
         text = f"the stream of {flight.route_of(self._number)} failed after its first content: {failure.message}"
         body = {"message": failure.message, "code": failure.reason, "type": "stream_interrupted", "param": None}
-        return cls(
-            flight.masked(text), request=self._request, body=body, partial=self.watch.partial, call=flight.call
-        )
+        return cls(flight.masked(text), request=self._request, body=body, partial=self.watch.partial, call=flight.call)
 
 
 def chunks_of(live: Live) -> Iterator[bytes]:
@@ -241,5 +241,3 @@ def stream_classes(flavour: Flavour) -> tuple[Any, Any]:
             await self.chunks.aclose()
 
     return SyncStream, AsyncStream
-
-

@@ -52,9 +52,7 @@ class _Sender:
 
     def _in_process(self, exchange: Exchange) -> Reply:
         prepared = exchange.prepared
-        status, headers, body = self._local().handle(
-            prepared.method, prepared.url.removeprefix(LOCAL), prepared.body
-        )
+        status, headers, body = self._local().handle(prepared.method, prepared.url.removeprefix(LOCAL), prepared.body)
         names: Mapping[str, str] = {name.lower(): value for name, value in headers}
         return Reply(Outcome(status, names, body), self._clock.now())
 

@@ -84,9 +84,7 @@ def _act(
     return until, is_over
 
 
-def _settle(
-    done: set[asyncio.Task[Reply | Judgement]], flight: Flight, send: AsyncSend, tasks: Tasks
-) -> list[Action]:
+def _settle(done: set[asyncio.Task[Reply | Judgement]], flight: Flight, send: AsyncSend, tasks: Tasks) -> list[Action]:
     """Settle those that ended, in the order they began. What came in beside the winner stays for `_close`."""
     actions: list[Action] = []
     for task in sorted(done, key=tasks.__getitem__):

@@ -79,9 +79,7 @@ class _InThreads:
 def run(flight: Flight, send: Send, clock: Clock) -> None:
     """As `sync.run`, for a call that may have several attempts in flight."""
     background = _background()
-    future = asyncio.run_coroutine_threadsafe(
-        aio.run(flight, _InThreads(send, background), clock), background.loop
-    )
+    future = asyncio.run_coroutine_threadsafe(aio.run(flight, _InThreads(send, background), clock), background.loop)
     try:
         future.result()
     except BaseException:  # KeyboardInterrupt in the caller's thread: stop the attempts as well

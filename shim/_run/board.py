@@ -31,6 +31,7 @@ class Board:
         self.lock = threading.Lock()
         self.clock = clock
         self.bus = Bus()
+        self.config = config
         self.catalog = Catalog(config)
         self.references = references
         self.calls: deque[Call] = deque(maxlen=_KEPT_CALLS)
@@ -38,6 +39,12 @@ class Board:
         self.families = {name: self._family(family) for name, family in config.families.items()}
         self.screenings: dict[str, str] = {}
         """Space key -> endpoint of the route whose probes are under way."""
+        self.secrets = tuple(
+            dict.fromkeys(
+                key.secret.get_secret_value() for provider in config.providers.values() for key in provider.keys
+            )
+        )
+        """Every key of the configuration, for masking what providers repeat."""
         self._made_by: OrderedDict[str, tuple[str, str]] = OrderedDict()
         self._prefix = os.urandom(4).hex()
         self._numbers = itertools.count(1)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Generator, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from shim._core import answers, dialects, exhausted, judge, vectors
+from shim._core import exhausted, vectors
 from shim._core.call import FOREVER, Action, Cancel, End, Finish, Limits, Machine, Start, Wait
-from shim._core.health import Permits, acquire, release, settle
-from shim._core.outcome import Judgement
-from shim._core.plan import Plan, Slot, make_plan
+from shim._core.health import acquire, release, settle
+from shim._core.outcome import Judgement, Outcome
+from shim._core.plan import Plan, make_plan
 from shim._core.prepare import DROPPABLE, Prepared
-from shim._core.request import Request, count_inputs
+from shim._core.request import Request
 from shim._core.stream import StreamWatch
+from shim._core.wording import mask_secrets
 from shim._run import screening
 from shim._run.board import Board
 from shim._run.exchange import Exchange, Pause, Reply, Together
+from shim._run.judging import NOTHING, OK, check_length, judge_reply, judge_stream
+from shim._run.records import Running, record_of, tell_attempt, tell_breaker
 from shim.config import FamilyConfig
 from shim.events import (
     Attempt,
@@ -30,13 +32,9 @@ from shim.events import (
     Ending,
     Kind,
     Purpose,
-    Scope,
     Verdict,
 )
 
-log = logging.getLogger("shim")
-
-_OK = Judgement(Verdict.OK, Scope.REQUEST, "ok", "")
 _ENDINGS = {
     End.OK: Ending.OK,
     End.FATAL: Ending.REFUSED,
@@ -49,7 +47,7 @@ Script = Generator[Exchange | Together | Pause, object, "Reply | Judgement"]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the caller asked of this call. `deadline` and `read_timeout` are seconds, None where nothing was said."""
+    """What the caller asked of this call. Times are seconds, None where nothing was said."""
 
     deadline: float | None = None
     read_timeout: float | None = None
@@ -60,24 +58,8 @@ class Options:
 
 
 @dataclass(slots=True)
-class Running:
-    """An attempt that has begun and not been settled."""
-
-    number: int
-    slot: Slot
-    lane: int
-    purpose: Purpose
-    permits: Permits
-    until: float
-    started: float
-    wall: float
-    watch: StreamWatch | None = None
-    dropped: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
 class Won:
-    """The attempt whose answer counts: its reply, and the vectors where it was an embedding."""
+    """An attempt that was judged: its reply, and the vectors where it was an embedding."""
 
     running: Running
     reply: Reply
@@ -86,27 +68,22 @@ class Won:
     record: Attempt | None = None
 
 
-@dataclass(slots=True)
-class _Log:
-    attempts: list[Attempt] = field(default_factory=list)
-    winner: int | None = None
-
-
 class Flight:
     """Drivers call `begin`, run the `script` of every `Start`, hand its result to `settle`, and `wake` after a `Wait`,
     until a `Finish` comes; `abandon` when the caller goes away."""
 
     __slots__ = (
         "_board",
-        "_choices",
         "_clock",
+        "_is_closed",
         "_judged",
         "_kept",
         "_machine",
         "_options",
         "_plan",
+        "_probes",
         "_running",
-        "_shown",
+        "_state",
         "ending",
         "family",
         "finish",
@@ -120,11 +97,12 @@ class Flight:
         self._board = board
         self._clock = board.clock
         self._options = options
+        self._state = board.families[family.name]
         self._running: dict[int, Running] = {}
         self._judged: dict[int, Won] = {}
         self._kept: dict[int, Attempt] = {}
-        self._choices = 0
-        self._shown = False
+        self._probes: list[Attempt] = []
+        self._is_closed = False
         self.request = request
         self.family = family
         self.finish: Finish | None = None
@@ -147,10 +125,10 @@ class Flight:
         return health.breaker_until(now) if health.benched_until(slot.key) <= now else FOREVER
 
     def take_retry(self) -> bool:
-        return self._board.families[self.family.name].retry_budget.withdraw()
+        return self._state.retry_budget.withdraw()
 
     def take_hedge(self) -> bool:
-        return self._board.families[self.family.name].hedge_budget.withdraw()
+        return self._state.hedge_budget.withdraw()
 
     # -- steps
 
@@ -159,19 +137,14 @@ class Flight:
         """Whether more than one attempt may be in flight."""
         return self.family.policy.mode != "sequential" and len(self._plan.lanes) > 1
 
-    @property
-    def skipped(self) -> list[str]:
-        return [f"{skip.route}: {skip.reason}" for skip in self._plan.skipped]
-
     def begin(self) -> list[Action]:
         """The first actions."""
         if self._board.bus.observers:
             self._board.bus.emit(CallStarted(self.id, self.family.name, self.request.kind, self.wall))
         now = self._clock.now()
         with self._board.lock:
-            state = self._board.families[self.family.name]
-            state.retry_budget.deposit()
-            state.hedge_budget.deposit()
+            self._state.retry_budget.deposit()
+            self._state.hedge_budget.deposit()
             actions = self._admit(self._machine.begin(now), now)
         return self._announce(actions)
 
@@ -186,12 +159,12 @@ class Flight:
         """What an attempt does: the space check where it is due, then the exchange. Returns what `settle` takes."""
         running = self._running[number]
         slot, request = running.slot, self.request
-        if request.kind is Kind.EMBEDDING and len(slot.family.routes) > 1 and self._needs_screening(running):
+        if request.kind is Kind.EMBEDDING and screening.may_be_due(self._board, slot, request):
             refusal = yield from screening.screen(self._probing(running))
             if refusal is not None:
                 return refusal
-        health = slot.route.health
-        running.dropped = tuple(health.dropped)
+        dropped = slot.route.health.dropped
+        running.dropped = tuple(dropped) if dropped else ()
         prepared = slot.route.writer.write(request, slot.key, slot.lengths, running.dropped)
         if isinstance(prepared, Judgement):
             return prepared
@@ -202,22 +175,22 @@ class Flight:
     def settle(self, number: int, result: Reply | Judgement) -> list[Action]:
         """Judge what attempt `number` brought; the actions that follow."""
         running = self._running[number]
-        reply = result if isinstance(result, Reply) else Reply(screening.NOTHING)
-        judged = result if isinstance(result, Judgement) else self.judge(running.slot, self.request, result)
+        reply = result if isinstance(result, Reply) else Reply(NOTHING)
+        judged = result if isinstance(result, Judgement) else self._judge(running, self.request, result)
         embedded = judged if isinstance(judged, vectors.Embedded) else None
-        judgement = judged if isinstance(judged, Judgement) else _OK
+        judgement = judged if isinstance(judged, Judgement) else OK
         now = self._clock.now()
+        changes: list[BreakerChanged] = []
         with self._board.lock:
-            judgement = self._lock_length(running, embedded, judgement)
-            won = Won(running, reply, judgement, embedded)
+            if embedded is not None:
+                judgement = check_length(running.slot, embedded) or OK
             again = self._learn(running, judgement)
-            if reply.live is None or judgement.verdict is not Verdict.OK:
+            if reply.live is None:  # the permits of a stream come back when it ends
                 changes = self._put_down(running, judgement, now)
                 del self._running[number]
-            else:
-                changes = ()
             actions = self._machine.on_verdict(number, judgement.verdict, judgement.scope, now, again=again)
             actions = self._admit(actions, now)
+        won = Won(running, reply, judgement, embedded)
         self._judged[number] = won
         self._note(won, now)
         return self._report(won, actions, changes)
@@ -226,8 +199,7 @@ class Flight:
         """The caller went away (cancelled, interrupted): no verdict, permits given back."""
         for number in list(self._running):
             self.cancelled(number)
-        if self.ending is None:
-            self._close(Ending.CANCELLED)
+        self._close(Ending.CANCELLED)
 
     def cancelled(self, number: int) -> None:
         """Attempt `number` was cancelled: it lost a race, or the caller went away."""
@@ -236,26 +208,32 @@ class Flight:
             return
         with self._board.lock:
             release(running.slot.route.health, running.permits)
-        record = self._record(running, None, Reply(screening.NOTHING), self._clock.now())
+        record = record_of(running, None, Reply(NOTHING), self._clock.now())
         self._kept[number] = record
         if self._board.bus.observers:
             self._board.bus.emit(AttemptFinished(self.id, record, "cancelled"))
 
-    # -- streams, after their first content
+    # -- a stream, after its first content
 
-    def stream_ended(self, number: int, failure: Judgement | None, interrupted: bool) -> None:
+    def judge_stream(self, number: int, outcome: Outcome, event: str | None) -> Judgement:
+        """The judgement on the stream that won and then failed."""
+        slot = self._judged[number].running.slot
+        return judge_stream(slot, outcome, event, now=self._clock.wall(), known=self._board.secrets)
+
+    def stream_ended(self, number: int, failure: Judgement | None, *, interrupted: bool) -> None:
         """The stream that won is over. `failure` tells how it broke, None for a good end or a caller that closed it."""
         running = self._running.pop(number, None)
         if running is None:
             return
         now = self._clock.now()
-        judgement = failure or _OK
-        with self._board.lock:
-            changes = self._put_down(running, judgement, now)
         won = self._judged[number]
-        won.judgement = judgement
+        won.judgement = failure or OK
+        with self._board.lock:
+            changes = self._put_down(running, won.judgement, now)
         self._note(won, now)
         self._emit_changes(changes)
+        if failure is not None and won.record is not None:
+            tell_attempt(self.request.kind, won.record, "raise")
         self._close(Ending.INTERRUPTED if interrupted else Ending.OK)
 
     def stream_abandoned(self, number: int) -> None:
@@ -273,11 +251,23 @@ class Flight:
         return self._judged[self.finish.number]
 
     @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """The records of the attempts so far, probes of the space check first."""
+        kept = self._kept
+        ordered = kept.values() if len(kept) < 2 else [kept[number] for number in sorted(kept)]
+        return (*self._probes, *ordered)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the call began."""
+        return self._clock.now() - self.started
+
+    @property
     def call(self) -> Call:
         """The record of the call as it stands."""
         finish, won = self.finish, self.winner
         retry_at = None
-        if finish is not None and self.ending is Ending.EXHAUSTED and finish.retry_at < FOREVER:
+        if finish is not None and finish.end is End.EXHAUSTED and finish.retry_at < FOREVER:
             retry_at = self.wall + (finish.retry_at - self.started)
         return Call(
             id=self.id,
@@ -286,42 +276,50 @@ class Flight:
             mode=self.family.policy.mode,
             ending=self.ending or Ending.OK,
             started_at=self.wall,
-            duration=self._clock.now() - self.started,
-            attempts=tuple(self._kept[number] for number in sorted(self._kept)),
+            duration=self.elapsed,
+            attempts=self.attempts,
             winner=won.running.number if won is not None and self.ending in (None, Ending.OK) else None,
             retry_at=retry_at,
         )
 
-    def exhausted(self) -> tuple[str, bytes, list[tuple[str, str]], Call]:
-        """The message, JSON body and headers of the 503, and the record that it carries."""
+    def route_of(self, number: int) -> str:
+        """The route of an attempt, as `provider/model`."""
+        return self._judged[number].running.slot.route.config.route
+
+    def exhausted(self) -> tuple[str, bytes, list[tuple[str, str]]]:
+        """The message, JSON body and headers of the 503."""
         call = self.call
-        if not self._plan.lanes:
-            message = exhausted.nobody_message(call.kind, call.family, self._plan.skipped)
-        else:
+        if self._plan.lanes:
             message = exhausted.message_for(call.kind, call.family, self._last_words(call))
+        else:
+            message = exhausted.nobody_message(call.kind, call.family, self._plan.skipped)
         message = self.masked(message)
         retry_after = None if call.retry_at is None else max(0.0, call.retry_at - self._clock.wall())
         body = exhausted.body_for(message, call.kind, call.family, call.attempts, retry_after)
-        return message, body, exhausted.headers_for(retry_after), call
+        return message, body, exhausted.headers_for(retry_after)
 
     def masked(self, text: str) -> str:
-        """The text without anything that is or looks like a key of the providers involved."""
-        return judge.mask_secrets(text, self.known_keys())
+        """The text without anything that is or looks like a key."""
+        return mask_secrets(text, self._board.secrets)
 
-    def known_keys(self) -> tuple[str, ...]:
-        """Every secret that a provider of this plan may repeat to us."""
-        return self._board.secrets
+    def masked_bytes(self, body: bytes) -> bytes:
+        """An upstream body without any key that is ours."""
+        for secret in self._board.secrets:
+            body = body.replace(secret.encode(), b"***")
+        return body
 
     # -- inside
 
     def _make_plan(self) -> Plan:
-        board, options = self._board, self._options
-        with board.lock:
-            families = board.families_for(self.family)
-            plan = make_plan(
-                self.request, families, self._clock.jitter, pinned=options.pinned, only_first=options.only_first
+        families = self._board.families_for(self.family)
+        with self._board.lock:
+            return make_plan(
+                self.request,
+                families,
+                self._clock.jitter,
+                pinned=self._options.pinned,
+                only_first=self._options.only_first,
             )
-        return plan
 
     def _limits(self) -> Limits:
         policy, options = self.family.policy, self._options
@@ -330,10 +328,9 @@ class Flight:
             attempt = policy.first_chunk_timeout_for(is_private=private)
         else:
             attempt = policy.attempt_timeout_for(self.family.kind)
-        deadline = policy.deadline if options.deadline is None else options.deadline
         width, delay = self._width_and_delay()
         return Limits(
-            deadline=self.started + deadline,
+            deadline=self.started + (policy.deadline if options.deadline is None else options.deadline),
             attempt_timeout=attempt,
             retries=policy.max_retries if options.max_retries is None else options.max_retries,
             width=width,
@@ -349,10 +346,11 @@ class Flight:
             case "race":
                 return policy.race_width, 0.0
             case "hedged":
-                if isinstance(policy.hedge_delay, float | int):
-                    return policy.race_width, float(policy.hedge_delay)
-                seen = self._plan.slots[0].route.health.percentile(int(policy.hedge_delay[1:]) / 100)
-                return policy.race_width, seen if self._plan.slots else None
+                if not isinstance(policy.hedge_delay, str):
+                    return policy.race_width, policy.hedge_delay
+                share = int(policy.hedge_delay[1:]) / 100
+                seen = self._plan.slots[0].route.health.percentile(share) if self._plan.slots else None
+                return policy.race_width, seen
 
     def _admit(self, actions: list[Action], now: float) -> list[Action]:
         """Take permits for what is to start. A lane that is no longer free goes back to the machine. Lock held."""
@@ -369,7 +367,7 @@ class Flight:
                 queue.extend(self._machine.on_denied(action.number, now))
                 continue
             self._running[action.number] = Running(
-                action.number, slot, action.lane, action.purpose, permits, action.until, now, self._clock.wall()
+                action.number, slot, action.purpose, permits, action.until, now, self._clock.wall()
             )
             admitted.append(action)
         return admitted
@@ -381,16 +379,8 @@ class Flight:
                 self._over(action)
             elif isinstance(action, Start) and bus.observers:
                 running = self._running[action.number]
-                bus.emit(
-                    AttemptStarted(
-                        self.id,
-                        action.number,
-                        running.slot.family.config.name,
-                        running.slot.route.config.route,
-                        action.purpose,
-                        running.wall,
-                    )
-                )
+                family, route = running.slot.family.config.name, running.slot.route.config.route
+                bus.emit(AttemptStarted(self.id, action.number, family, route, action.purpose, running.wall))
         return actions
 
     def _over(self, finish: Finish) -> None:
@@ -401,10 +391,10 @@ class Flight:
         self._close(_ENDINGS[finish.end])
 
     def _close(self, ending: Ending) -> None:
-        if self._shown:
+        if self._is_closed:
             return
         self.ending = ending
-        self._shown = True
+        self._is_closed = True
         call = self.call
         self._board.calls.append(call)
         if self._board.bus.observers:
@@ -412,98 +402,43 @@ class Flight:
 
     def _exchange(self, running: Running, prepared: Prepared) -> Exchange:
         policy, options = self.family.policy, self._options
-        connect = policy.connect_timeout
+        connect, idle = policy.connect_timeout, policy.idle_timeout
         if options.connect_timeout is not None:
             connect = min(connect, options.connect_timeout)
-        idle = policy.idle_timeout
         if options.read_timeout is not None:
             idle = min(idle, options.read_timeout)
-        watch = StreamWatch(self.request.endpoint) if self.request.is_stream else None
-        running.watch = watch
-        return Exchange(prepared, running.until, watch, idle, connect)
+        if self.request.is_stream:
+            running.watch = StreamWatch(self.request.endpoint)
+        return Exchange(prepared, running.until, running.watch, idle, connect)
 
-    def judge(self, slot: Slot, request: Request, reply: Reply) -> Judgement | vectors.Embedded:
-        """The judgement on a reply to `request` from this slot's route; the vectors of a good embeddings answer."""
-        outcome, now, preset = reply.outcome, self._clock.wall(), slot.route.provider.preset
-        known = self._board.secrets
-        if reply.error is not None:
-            data, event = reply.error
-            found = judge.payload_failure(data, event=event, preset=preset, now=now, known=known)
-            return found or screening.malformed("the stream began with an event that is no answer")
-        if reply.live is not None:
-            return _OK
-        expects_json = request.kind not in (Kind.SPEECH, Kind.TRANSCRIPTION)
-        failed = judge.failure(outcome, preset=preset, now=now, known=known, expects_json=expects_json)
-        if failed is not None:
-            return failed
-        if request.kind is Kind.EMBEDDING:
-            return self._read_vectors(slot, request, outcome.body)
-        if request.is_stream and reply.live is None and slot_streamed(reply):
-            return screening.malformed("the stream ended before any content")
-        answer = answers.read(request.endpoint, outcome)
-        if isinstance(answer, Judgement):
-            return answer
-        self._remember(slot, answer)
-        reply.answer = answer
-        return _OK
-
-    def _read_vectors(self, slot: Slot, request: Request, body: bytes) -> Judgement | vectors.Embedded:
-        wire = slot.route.provider.wire
-        if wire in ("huggingface", "cohere"):
-            decoded = dialects.decode(dialects.Wire(wire), body, model=slot.route.config.model)
-            if isinstance(decoded, Judgement):
-                return decoded
-            body = decoded
-        fit = slot.lengths
-        expect = fit.expect if fit is not None else None
-        wanted = vectors.Wanted(
-            count=count_inputs(request.fields.get("input")),
-            dimensions=expect if expect is not None else self._locked(slot, fit is not None and fit.send is None),
-            truncate_to=fit.truncate_to if fit is not None else None,
-            int8=slot.route.config.int8,
-        )
-        return vectors.read(body, wanted)
-
-    def _locked(self, slot: Slot, is_native: bool) -> int | None:
-        return slot.family.locked if is_native else None
-
-    def _lock_length(
-        self, running: Running, embedded: vectors.Embedded | None, judgement: Judgement
-    ) -> Judgement:
-        """The first length seen fixes the family's; an answer of another length is misconfigured. Lock held."""
-        fit = running.slot.lengths
-        if embedded is None or fit is None or fit.send is not None or fit.truncate_to is not None:
-            return judgement
-        state = running.slot.family
-        if state.config.dimensions is None and state.locked is None:
-            state.locked = embedded.dimensions
-        expected = state.config.dimensions or state.locked
-        if embedded.dimensions == expected:
-            return judgement
-        text = f"vectors of {embedded.dimensions} numbers where the family has {expected}"
-        return Judgement(Verdict.BROKEN, Scope.MODEL, "wrong_length", text, cooldown=86_400.0)
+    def _judge(self, running: Running, request: Request, reply: Reply) -> Judgement | vectors.Embedded:
+        judged = judge_reply(running.slot, request, reply, now=self._clock.wall(), known=self._board.secrets)
+        answer = reply.answer
+        if answer is not None and answer.response_id and request.endpoint == "/responses":
+            slot = running.slot
+            self._board.remember_response(answer.response_id, slot.family.config.name, slot.route.config.route)
+        return judged
 
     def _learn(self, running: Running, judgement: Judgement) -> bool:
         """Remember a parameter that the route rejects. True when the same route may be asked again without it."""
         rejected = judgement.rejects
-        health = running.slot.route.health
         if judgement.verdict is not Verdict.CANNOT or rejected is None or rejected in running.dropped:
             return False
+        dropped = running.slot.route.health.dropped
         if rejected == "dimensions" and running.slot.family.config.matryoshka:
-            health.dropped.add(rejected)
+            dropped.add(rejected)  # from the next call on this route is cut locally
             return False
         if rejected not in DROPPABLE or rejected not in self.request.fields:
             return False
-        health.dropped.add(rejected)
+        dropped.add(rejected)
         return True
 
-    def _put_down(self, running: Running, judgement: Judgement, now: float) -> Iterable[BreakerChanged]:
+    def _put_down(self, running: Running, judgement: Judgement, now: float) -> list[BreakerChanged]:
         health = running.slot.route.health
         breakers = ((health.name, health.breaker), (health.provider.name, health.provider.breaker))
         before = [breaker.state for _, breaker in breakers]
-        settle(
-            health, running.slot.key, running.permits, judgement, now - running.started, now, self._clock.jitter()
-        )
+        seconds = now - running.started
+        settle(health, running.slot.key, running.permits, judgement, seconds, now, self._clock.jitter())
         changes = []
         for (subject, breaker), was in zip(breakers, before, strict=True):
             if breaker.state is not was:
@@ -512,74 +447,36 @@ class Flight:
         return changes
 
     def _note(self, won: Won, now: float) -> None:
-        record = self._record(won.running, won.judgement, won.reply, now, won.embedded)
+        record = record_of(won.running, won.judgement, won.reply, now, won.embedded)
         won.record = record
         self._kept[won.running.number] = record
-        health = won.running.slot.route.health
+        self._count(record, won.running)
+
+    def _count(self, record: Attempt, running: Running) -> None:
+        health = running.slot.route.health
         health.input_tokens += record.input_tokens or 0
         health.output_tokens += record.output_tokens or 0
         health.cost += record.cost or 0.0
 
-    def _record(
-        self,
-        running: Running,
-        judgement: Judgement | None,
-        reply: Reply,
-        now: float,
-        embedded: vectors.Embedded | None = None,
-    ) -> Attempt:
-        slot = running.slot
-        health = slot.route.health
-        input_tokens, output_tokens = _tokens(running, reply, embedded)
-        price = slot.route.config.price
-        cost = None
-        if price is not None and (input_tokens is not None or output_tokens is not None):
-            cost = ((input_tokens or 0) * price.input + (output_tokens or 0) * price.output) / 1e6
-        status = reply.outcome.status
-        if judgement is not None and judgement.status is not None:
-            status = judgement.status
-        benched = health.ready_at(slot.key, now)
-        return Attempt(
-            number=running.number,
-            family=slot.family.config.name,
-            provider=slot.route.provider.name,
-            model=slot.route.config.model,
-            key=slot.key_alias,
-            purpose=running.purpose,
-            verdict=judgement.verdict if judgement is not None else None,
-            scope=judgement.scope if judgement is not None else None,
-            reason=judgement.reason if judgement is not None else "cancelled",
-            message=judgement.message if judgement is not None else "",
-            status=status,
-            started_at=running.wall,
-            duration=now - running.started,
-            first_byte=None if reply.first_byte_at is None else reply.first_byte_at - running.started,
-            input_tokens=input_tokens,
-            output_tokens=output_tokens,
-            cost=cost,
-            breaker=health.breaker.state,
-            retry_at=self.wall + (benched - self.started) if now < benched < FOREVER else None,
-        )
-
     def _report(self, won: Won, actions: list[Action], changes: Iterable[BreakerChanged]) -> list[Action]:
         record = won.record
         assert record is not None
-        observed = bool(self._board.bus.observers)
-        if observed or record.verdict is not Verdict.OK:
-            then = self._then(actions, won)
+        is_observed = bool(self._board.bus.observers)
+        if is_observed or record.verdict is not Verdict.OK:
+            then = self._then(actions)
             if record.verdict is not Verdict.OK:
-                _tell(self, record, then)
-            if observed:
+                tell_attempt(self.request.kind, record, then)
+            if is_observed:
                 self._board.bus.emit(AttemptFinished(self.id, record, then))
         self._emit_changes(changes)
         return self._announce(actions)
 
     def _emit_changes(self, changes: Iterable[BreakerChanged]) -> None:
         for change in changes:
-            log.warning("breaker of %s: %s -> %s", change.subject, change.before.value, change.after.value)
+            tell_breaker(change)
             self._board.bus.emit(change)
 
-    def _then(self, actions: list[Action], won: Won) -> str:
+    def _then(self, actions: list[Action]) -> str:
         for action in actions:
             match action:
                 case Start():
@@ -597,78 +494,30 @@ class Flight:
         if any(attempt.verdict is not None for attempt in call.attempts):
             return exhausted.last_words(call.attempts)
         now = self._clock.now()
-        out = []
+        words = []
         for slot in self._plan.slots:
             health = slot.route.health
             back = health.ready_at(slot.key, now)
             until = f"back in {back - now:.0f} s" if back < FOREVER else "out until it is reset"
-            out.append(f"{health.name}: {until}, {health.last_reason or 'forced open'}: {health.last_message}")
-        return "no attempt was made; " + "; ".join(dict.fromkeys(out))
-
-    def _needs_screening(self, running: Running) -> bool:
-        self._board.references.load(screening.space_key(running.slot, self.request))
-        with self._board.lock:
-            return screening.is_due(self._board, running.slot, self.request)
+            words.append(f"{health.name} is {until} ({health.last_reason or 'forced open'}: {health.last_message})")
+        return "no attempt was made; " + "; ".join(dict.fromkeys(words))
 
     def _probing(self, running: Running) -> screening.Probing:
-        policy = self.family.policy
         return screening.Probing(
             board=self._board,
             slot=running.slot,
             request=self.request,
             until=running.until,
-            connect=policy.connect_timeout,
-            read=self.judge,
-            seconds=policy.attempt_timeout_for(self.family.kind),
-            record=lambda request, reply, read, started: self._note_probe(running, reply, read, started),
+            connect=self.family.policy.connect_timeout,
+            read=lambda request, reply: self._judge(running, request, reply),
+            note=lambda reply, read, started: self._note_probe(running, reply, read, started),
         )
 
-    def _note_probe(
-        self, running: Running, reply: Reply, read: Judgement | vectors.Embedded, started: float
-    ) -> None:
+    def _note_probe(self, running: Running, reply: Reply, read: Judgement | vectors.Embedded, started: float) -> None:
         """Probes cost tokens: they stand in the records as what they are."""
         probe = replace(running, purpose=Purpose.SPACE_CHECK, started=started)
-        judgement = read if isinstance(read, Judgement) else _OK
+        judgement = read if isinstance(read, Judgement) else OK
         embedded = read if isinstance(read, vectors.Embedded) else None
-        self._choices += 1
-        record = self._record(probe, judgement, reply, self._clock.now(), embedded)
-        self._kept[-1000 + self._choices] = replace(record, number=running.number)
-
-    def _remember(self, slot: Slot, answer: answers.Answer) -> None:
-        if self.request.endpoint == "/responses" and answer.response_id:
-            self._board.remember_response(answer.response_id, slot.family.config.name, slot.route.config.route)
-
-
-def slot_streamed(reply: Reply) -> bool:
-    """Whether the reply was an event stream."""
-    return reply.outcome.headers.get("content-type", "").startswith("text/event-stream")
-
-
-def _tokens(
-    running: Running, reply: Reply, embedded: vectors.Embedded | None
-) -> tuple[int | None, int | None]:
-    if embedded is not None:
-        return embedded.input_tokens, None
-    if reply.answer is not None:
-        return reply.answer.input_tokens, reply.answer.output_tokens
-    if running.watch is not None:
-        return running.watch.input_tokens, running.watch.output_tokens
-    return None, None
-
-
-def _tell(flight: Flight, record: Attempt, then: str) -> None:
-    """One log line for each attempt that brought no answer: who, what, how long, what next. No bodies, no keys."""
-    level = logging.WARNING if record.verdict is Verdict.BROKEN else logging.INFO
-    log.log(
-        level,
-        "%s family %s: attempt %d on %s: %s (%s%s) after %.3f s: %s",
-        flight.request.kind.value,
-        record.family,
-        record.number,
-        record.route,
-        record.verdict.value if record.verdict else "cancelled",
-        record.reason,
-        f", HTTP {record.status}" if record.status else "",
-        record.duration,
-        then,
-    )
+        record = record_of(probe, judgement, reply, self._clock.now(), embedded)
+        self._probes.append(record)
+        self._count(record, running)

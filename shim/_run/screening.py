@@ -18,15 +18,16 @@ from shim._core.request import Raw, Request, text_of, write_fields
 from shim._core.vectors import Embedded
 from shim._run.board import Board
 from shim._run.exchange import Exchange, Pause, Reply, Together
+from shim._run.judging import MISCONFIGURED_FOR
 from shim.events import Kind, Scope, Verdict
 
 log = logging.getLogger("shim")
 
 _POLL = 0.02  # seconds between looks at a screening that another call is doing
-_REFUSED_FOR = 86_400.0  # seconds; a route in another space stays out until the configuration changes
 
 Steps = Generator[Exchange | Together | Pause, object, Judgement | None]
-Judge = Callable[[Slot, Request, Reply], "Judgement | Embedded"]
+Read = Callable[[Request, Reply], "Judgement | Embedded"]
+Note = Callable[[Reply, "Judgement | Embedded", float], None]
 
 
 @dataclass(slots=True)
@@ -38,9 +39,8 @@ class Probing:
     request: Request
     until: float
     connect: float
-    read: Judge
-    seconds: float
-    record: Callable[[Request, Reply, Judgement | Embedded, float], None]
+    read: Read
+    note: Note
 
 
 def space_key(slot: Slot, request: Request) -> str:
@@ -66,6 +66,15 @@ def is_due(board: Board, slot: Slot, request: Request) -> bool:
         return False
     known = board.references.space(space_key(slot, request))
     return known is None or endpoint_of(slot) not in known.members
+
+
+def may_be_due(board: Board, slot: Slot, request: Request) -> bool:
+    """As `is_due`, for the caller without the lock: reads a kept space from disk the first time."""
+    if len(slot.family.routes) < 2:
+        return False
+    board.references.load(space_key(slot, request))
+    with board.lock:
+        return is_due(board, slot, request)
 
 
 def screen(probing: Probing) -> Steps:
@@ -95,7 +104,11 @@ def screen(probing: Probing) -> Steps:
 def _probe(probing: Probing, key: str, endpoint: str) -> Steps:
     taken: list[list[tuple[float, ...]]] = []
     batch = _request(probing, list(space.PROBES))
-    for wave in ([batch], [_request(probing, [text]) for text in space.PROBES], [_request(probing, [space.LONG_PROBE])]):
+    for wave in (
+        [batch],
+        [_request(probing, [text]) for text in space.PROBES],
+        [_request(probing, [space.LONG_PROBE])],
+    ):
         exchanges = [_exchange(probing, request) for request in wave]
         if any(isinstance(exchange, Judgement) for exchange in exchanges):
             return next(exchange for exchange in exchanges if isinstance(exchange, Judgement))
@@ -103,8 +116,8 @@ def _probe(probing: Probing, key: str, endpoint: str) -> Steps:
         replies = yield Together([exchange for exchange in exchanges if isinstance(exchange, Exchange)])
         assert isinstance(replies, list)
         for request, reply in zip(wave, replies, strict=True):
-            read = probing.read(probing.slot, request, reply)
-            probing.record(request, reply, read, started)
+            read = probing.read(request, reply)
+            probing.note(reply, read, started)
             if isinstance(read, Judgement):
                 if wave[0] is not batch and len(wave) == 1:
                     taken.append([])  # an over-long text may be refused: the other probes decide
@@ -166,11 +179,10 @@ def _exchange(probing: Probing, request: Request) -> Exchange | Judgement:
     prepared = slot.route.writer.write(request, slot.key, slot.lengths, slot.route.health.dropped)
     if isinstance(prepared, Judgement):
         return prepared
-    until = min(probing.until, probing.board.clock.now() + probing.seconds)
-    return Exchange(prepared, until, connect=probing.connect)
+    return Exchange(prepared, probing.until, connect=probing.connect)
 
 
 def _judgement(verdict: Verdict, reason: str, message: str) -> Judgement:
     if verdict is Verdict.BROKEN:
-        return Judgement(verdict, Scope.MODEL, reason, message, cooldown=_REFUSED_FOR)
+        return Judgement(verdict, Scope.MODEL, reason, message, cooldown=MISCONFIGURED_FOR)
     return Judgement(verdict, Scope.MODEL, reason, message)

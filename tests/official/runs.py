@@ -72,7 +72,7 @@ class Runner:
 
     def _command(self, arguments: list[str], jobs: int) -> list[str]:
         command = [str(self.place.python), "-m", "pytest", "-q", "-o", "addopts=", "-p", "no:cacheprovider"]
-        command += ["-p", "official_record", f"--timeout={_TEST_LIMIT}", f"-n{jobs}", "--tb=short"]
+        command += ["-p", "official_record", f"--timeout={_TEST_LIMIT}", f"-n{jobs}", "--dist=worksteal", "--tb=short"]
         return command + (["-p", "official_swap"] if self.classes else []) + arguments
 
     def _environment(self, scratch: Path, report: Path) -> dict[str, str]:

@@ -1,0 +1,163 @@
+"""Turns the end of a call into the response that the caller's library expects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from shim._core import exhausted
+from shim._core.request import text_of
+from shim._core.vectors import Embedded
+from shim._http.flavour import Flavour
+from shim._http.live import Live, achunks_of, chunks_of, stream_classes
+from shim._run.flight import Flight, Won
+from shim.events import Call
+
+EXTENSION = "shim"
+_DROPPED = frozenset({"set-cookie", "content-length", "content-encoding", "transfer-encoding", "connection"})
+_ERROR_KEYS = frozenset({"message", "type", "code", "param"})
+
+
+@dataclass(slots=True)
+class Served:
+    """What a routed response carries in its extensions: the record of the call, and vectors that are read already."""
+
+    flight: Flight
+    embedded: Embedded | None = None
+
+    @property
+    def call(self) -> Call:
+        return self.flight.call
+
+
+def answer_of(flight: Flight, flavour: Flavour, request: Any, *, is_async: bool) -> Any:
+    """The response for the caller: a valid answer, an open stream, the provider's own refusal, or the 503."""
+    won = flight.winner
+    if won is None:
+        return _nobody(flight, flavour, request)
+    if isinstance(won.reply.live, Live):
+        return _stream(flight, won, won.reply.live, flavour, request, is_async=is_async)
+    if won.judgement.verdict.value != "ok":
+        return _refusal(flight, won, flavour, request)
+    return _whole(flight, won, flavour, request)
+
+
+def _shown(flight: Flight, won: Won) -> list[tuple[str, str]]:
+    record = won.record
+    attempts = flight.attempts
+    return [
+        ("x-shim-provider", won.running.slot.route.provider.name),
+        ("x-shim-model", _plain(won.running.slot.route.config.model)),
+        ("x-shim-family", _plain(record.family if record is not None else flight.family.name)),
+        ("x-shim-attempts", str(len(attempts))),
+        ("x-shim-trail", exhausted.trail(attempts)),
+    ]
+
+
+def _plain(text: str) -> str:
+    return text.encode("ascii", "replace").decode()
+
+
+def _whole(flight: Flight, won: Won, flavour: Flavour, request: Any) -> Any:
+    response, embedded = won.reply.response, won.embedded
+    served = Served(flight, embedded)
+    is_native = won.running.slot.route.provider.wire in ("openai", "azure")
+    if response is not None and is_native and (embedded is None or embedded.intact):
+        response.request = request
+        response.headers.update(_shown(flight, won))
+        response.headers.pop("set-cookie", None)
+        response.extensions[EXTENSION] = served
+        return response
+    body = won.reply.outcome.body
+    if embedded is not None and not (is_native and embedded.intact):
+        wants_base64 = text_of(flight.request.fields.get("encoding_format")) == "base64"
+        body = embedded.body(model=embedded.model or won.running.slot.route.config.model, base64=wants_base64)
+    headers = _kept(won) + _shown(flight, won)
+    return _made(flavour, request, won.reply.outcome.status or 200, headers, body, served, flight)
+
+
+def _kept(won: Won) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in won.reply.outcome.headers.items() if name not in _DROPPED]
+
+
+def _stream(flight: Flight, won: Won, live: Live, flavour: Flavour, request: Any, *, is_async: bool) -> Any:
+    hx = flavour.module
+    live.attach(flight, won.running.number, request)
+    sync_stream, async_stream = stream_classes(flavour)
+    inner = live.response
+    response = hx.Response(
+        inner.status_code,
+        headers=_kept(won) + _shown(flight, won),
+        stream=async_stream(achunks_of(live)) if is_async else sync_stream(chunks_of(live)),
+        request=request,
+        extensions={**inner.extensions, EXTENSION: Served(flight)},
+    )
+    return response
+
+
+def _refusal(flight: Flight, won: Won, flavour: Flavour, request: Any) -> Any:
+    """The provider's own error. Shapes that the official client cannot read are put into OpenAI's."""
+    outcome, judgement = won.reply.outcome, won.judgement
+    status = judgement.status or outcome.status or 400
+    if status < 400:
+        status = 400
+    body = outcome.body
+    if not _is_readable(body):
+        error = {"message": judgement.message, "type": "invalid_request_error", "code": judgement.reason, "param": None}
+        body = msgspec.json.encode({"error": error})
+    masked = flight.masked_bytes(body)
+    headers = [(name, value) for name, value in _kept(won) if name not in ("retry-after", "x-should-retry")]
+    headers += [("x-should-retry", "false"), *_shown(flight, won)]
+    return _made(flavour, request, status, headers, masked, Served(flight), flight)
+
+
+def _is_readable(body: bytes) -> bool:
+    """Whether the official client finds `error.message` in the body."""
+    try:
+        value = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return False
+    error = value.get("error") if isinstance(value, dict) else None
+    return isinstance(error, dict) and isinstance(error.get("message"), str)
+
+
+def _nobody(flight: Flight, flavour: Flavour, request: Any) -> Any:
+    _, body, headers = flight.exhausted()
+    attempts = flight.attempts
+    headers = [
+        *headers,
+        ("x-shim-family", _plain(flight.family.name)),
+        ("x-shim-attempts", str(len(attempts))),
+        ("x-shim-trail", exhausted.trail(attempts)),
+    ]
+    return _made(flavour, request, exhausted.STATUS, headers, body, Served(flight), flight)
+
+
+def _made(
+    flavour: Flavour,
+    request: Any,
+    status: int,
+    headers: list[tuple[str, str]],
+    body: bytes,
+    served: Served,
+    flight: Flight,
+) -> Any:
+    response = flavour.module.Response(
+        status, headers=headers, content=body, request=request, extensions={EXTENSION: served}
+    )
+    response.elapsed = timedelta(seconds=flight.elapsed)
+    return response
+
+
+def local_refusal(flavour: Flavour, request: Any, message: str, param: str) -> Any:
+    """A 400 of our own, in OpenAI's shape, for a request that no provider could make sense of."""
+    error = {"message": message, "type": "invalid_request_error", "code": "invalid_value", "param": param}
+    return flavour.module.Response(
+        400,
+        headers=[("content-type", "application/json"), ("x-should-retry", "false")],
+        content=msgspec.json.encode({"error": error}),
+        request=request,
+    )

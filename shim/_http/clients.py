@@ -1,0 +1,82 @@
+"""Makes the SDK's own HTTP client fit for loops, forks and load, without replacing the object.
+
+Its class is exchanged for a subclass that picks the connections of the running loop and process, and that does not
+schedule its own closing when it is collected: in a long-lived loop that closing removes the readers of file descriptors
+which other clients have been given meanwhile, and their calls hang (openai-python issue 2440).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from functools import cache
+from typing import Any
+
+from shim._http.flavour import Flavour
+from shim._http.pools import Pools
+
+_PLACE = "_shim_pools"
+
+
+def pools_of(client: Any, flavour: Flavour, *, is_ours: bool) -> Pools:
+    """The pools of an HTTP client; made once and shared by all copies of the OpenAI client. `is_ours` when the SDK made
+    it: a client that the caller handed in is not touched."""
+    known: Pools | None = getattr(client, _PLACE, None)
+    if known is not None:
+        return known
+    if not is_ours:
+        return Pools(client, flavour.module.URL, None)
+    original = type(client)
+    settings = _settings(client)
+    pools = Pools(client, flavour.module.URL, lambda: _plain(original)(**settings))
+    setattr(client, _PLACE, pools)
+    client.__class__ = _async_face(original) if hasattr(client, "aclose") else _sync_face(original)
+    return pools
+
+
+def _settings(client: Any) -> dict[str, Any]:
+    settings = {"base_url": client.base_url, "timeout": client.timeout}
+    context = getattr(getattr(client._transport, "_pool", None), "_ssl_context", None)
+    if context is not None:
+        settings["verify"] = context  # one TLS context for all: making one costs more than fifty calls
+    return settings
+
+
+@cache
+def _plain(original: type) -> type:
+    """The SDK's class without its `__del__`."""
+    return type(original.__name__, (original,), {"__del__": lambda self: None})
+
+
+@cache
+def _sync_face(original: type) -> type:
+    def transport_for(self: Any, url: Any) -> Any:
+        client = getattr(self, _PLACE).local_client()
+        return original._transport_for_url(client, url)  # type: ignore[attr-defined]
+
+    def close(self: Any) -> None:
+        for sibling in getattr(self, _PLACE).siblings():
+            sibling.close()
+        original.close(self)  # type: ignore[attr-defined]
+
+    def collected(self: Any) -> None:
+        with contextlib.suppress(Exception):
+            if not self.is_closed:
+                self.close()
+
+    members = {"_transport_for_url": transport_for, "close": close, "__del__": collected}
+    return type(original.__name__, (original,), members)
+
+
+@cache
+def _async_face(original: type) -> type:
+    def transport_for(self: Any, url: Any) -> Any:
+        client = getattr(self, _PLACE).local_client()
+        return original._transport_for_url(client, url)  # type: ignore[attr-defined]
+
+    async def aclose(self: Any) -> None:
+        for sibling in getattr(self, _PLACE).siblings():
+            await sibling.aclose()
+        await original.aclose(self)  # type: ignore[attr-defined]
+
+    members = {"_transport_for_url": transport_for, "aclose": aclose, "__del__": lambda self: None}
+    return type(original.__name__, (original,), members)

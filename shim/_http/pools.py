@@ -1,0 +1,124 @@
+"""The connection pools of one OpenAI client: per event loop, fresh after a fork, and more of them under load.
+
+A client that the SDK made may be replaced by siblings with the same settings; a client that the caller handed in is used
+as it is. The libraries' pools search all their connections for each request: with many in flight a few small pools cost
+much less than one large one (`benchmarks/`), so a sibling is added for each `PER_POOL` requests in flight.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+PER_POOL = 24
+MOST_POOLS = 16
+_KEPT_URLS = 1024
+
+
+def _loop() -> Any:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+class Pools:
+    """Hands out clients to send with. `sibling` makes another client like the first; None when the caller owns it."""
+
+    def __init__(self, client: Any, url_type: Any, sibling: Callable[[], Any] | None) -> None:
+        # The client owns its pools: a strong reference back would keep it from being closed when it is dropped.
+        self._client = weakref.ref(client) if sibling is not None else lambda: client
+        self._url_type = url_type
+        self._sibling = sibling
+        self._is_async = hasattr(client, "aclose")
+        self._urls: dict[str, Any] = {}
+        self._start()
+
+    def _start(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._first_loop: weakref.ref[Any] | None = None
+        self._by_loop: weakref.WeakKeyDictionary[Any, list[_Shard]] = weakref.WeakKeyDictionary()
+        self._shards = [_Shard(None)]
+        self._is_child = False
+
+    def url(self, text: str) -> Any:
+        """The parsed form of a URL, kept: parsing costs more than all the rest of a request."""
+        known = self._urls.get(text)
+        if known is None:
+            known = self._url_type(text)
+            if len(self._urls) < _KEPT_URLS:
+                self._urls[text] = known
+        return known
+
+    def lease(self) -> tuple[Any, Callable[[], None]]:
+        """A client for one exchange, and what to call when it is over."""
+        if self._sibling is None:
+            return self._client(), _nothing
+        shards = self._here()
+        for shard in shards:
+            if len(shard.out) < PER_POOL:
+                break
+        else:
+            shard = self._another(shards)
+        ticket = next(_tickets)
+        shard.out.add(ticket)
+        return shard.client or self._client(), lambda: shard.out.discard(ticket)
+
+    def local_client(self) -> Any:
+        """The client whose connections belong to this loop and process."""
+        return self._client() if self._sibling is None else self._here()[0].client or self._client()
+
+    def _here(self) -> list[_Shard]:
+        if self._pid != os.getpid():  # connections of the parent are not ours to use
+            self._start()
+            self._is_child = True
+            self._shards = [_Shard(self._made())]
+        loop = _loop() if self._is_async else None
+        if loop is None:
+            return self._shards
+        if self._first_loop is None and not self._is_child:
+            self._first_loop = weakref.ref(loop)
+        if self._first_loop is not None and self._first_loop() is loop:
+            return self._shards
+        shards = self._by_loop.get(loop)
+        if shards is None:
+            shards = self._by_loop[loop] = [_Shard(self._made())]
+        return shards
+
+    def _another(self, shards: list[_Shard]) -> _Shard:
+        with self._lock:
+            if len(shards) < MOST_POOLS:
+                shards.append(_Shard(self._made()))
+                return shards[-1]
+        return min(shards, key=lambda shard: len(shard.out))
+
+    def _made(self) -> Any:
+        assert self._sibling is not None
+        return self._sibling()
+
+    def siblings(self) -> list[Any]:
+        """The clients that were made beside the first, for closing: those of this thread's or loop's alone."""
+        loop = _loop() if self._is_async else None
+        shards = self._by_loop.get(loop, []) if loop is not None else []
+        return [shard.client for shard in (*self._shards, *shards) if shard.client is not None]
+
+
+class _Shard:
+    __slots__ = ("client", "out")
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.out: set[int] = set()
+
+
+_tickets = itertools.count()
+
+
+def _nothing() -> None:
+    pass

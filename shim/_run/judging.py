@@ -1,0 +1,95 @@
+"""Asks the judge about a reply: a failure by status or envelope, then whether the answer is what its kind must be."""
+
+from __future__ import annotations
+
+from shim._core import answers, dialects, judge, vectors
+from shim._core.outcome import Judgement, Outcome
+from shim._core.plan import Slot
+from shim._core.request import Request, count_inputs
+from shim._run.exchange import Reply
+from shim.events import Kind, Scope, Verdict
+
+OK = Judgement(Verdict.OK, Scope.REQUEST, "ok", "")
+NOTHING = Outcome()
+MISCONFIGURED_FOR = 86_400.0
+"""Seconds that a route of another vector length or space is left alone: until the configuration changes, in effect."""
+
+_NOT_JSON = (Kind.SPEECH, Kind.TRANSCRIPTION)
+
+
+def malformed(message: str) -> Judgement:
+    """An answer that is none."""
+    return Judgement(Verdict.TRANSIENT, Scope.MODEL, "malformed", message, 502, counts=True)
+
+
+def judge_reply(
+    slot: Slot, request: Request, reply: Reply, *, now: float, known: tuple[str, ...]
+) -> Judgement | vectors.Embedded:
+    """The judgement on a reply to `request` from this slot's route; the vectors of a good embeddings answer.
+
+    `now` is unix seconds; `known` are the secrets to mask in messages.
+    """
+    preset = slot.route.provider.preset
+    if reply.error is not None:
+        data, event = reply.error
+        found = judge.payload_failure(data, event=event, preset=preset, now=now, known=known)
+        return found or malformed("the stream began with an event that is no answer")
+    if reply.live is not None:
+        return OK
+    failed = judge.failure(
+        reply.outcome, preset=preset, now=now, known=known, expects_json=request.kind not in _NOT_JSON
+    )
+    if failed is not None:
+        return failed
+    if request.kind is Kind.EMBEDDING:
+        return _read_vectors(slot, request, reply.outcome.body)
+    if request.is_stream and request.kind not in _NOT_JSON:
+        return malformed("a whole answer came where a stream was asked for")
+    answer = answers.read(request.endpoint, reply.outcome)
+    if isinstance(answer, Judgement):
+        return answer
+    reply.answer = answer
+    return OK
+
+
+def judge_stream(slot: Slot, outcome: Outcome, event: str | None, *, now: float, known: tuple[str, ...]) -> Judgement:
+    """The judgement on a stream that failed after its first content; `outcome.body` is the data of an error event."""
+    preset = slot.route.provider.preset
+    found = None
+    if outcome.fault is not None:
+        found = judge.failure(outcome, preset=preset, now=now, known=known)
+    else:
+        found = judge.payload_failure(outcome.body, event=event, preset=preset, now=now, known=known)
+    return found or malformed("the stream broke off")
+
+
+def _read_vectors(slot: Slot, request: Request, body: bytes) -> Judgement | vectors.Embedded:
+    wire = slot.route.provider.wire
+    if wire in ("huggingface", "cohere"):
+        decoded = dialects.decode(dialects.Wire(wire), body, model=slot.route.config.model)
+        if isinstance(decoded, Judgement):
+            return decoded
+        body = decoded
+    fit = slot.lengths
+    wanted = vectors.Wanted(
+        count=count_inputs(request.fields.get("input")),
+        dimensions=fit.expect if fit is not None else None,
+        truncate_to=fit.truncate_to if fit is not None else None,
+        int8=slot.route.config.int8,
+    )
+    return vectors.read(body, wanted)
+
+
+def check_length(slot: Slot, embedded: vectors.Embedded) -> Judgement | None:
+    """The first length seen fixes the family's; another length is a misconfigured route. The board's lock is held."""
+    fit = slot.lengths
+    if fit is None or fit.send is not None or fit.truncate_to is not None:
+        return None
+    family = slot.family
+    if family.config.dimensions is None and family.locked is None:
+        family.locked = embedded.dimensions
+    expected = family.config.dimensions or family.locked
+    if embedded.dimensions == expected:
+        return None
+    text = f"vectors of {embedded.dimensions} numbers where the family has {expected}"
+    return Judgement(Verdict.BROKEN, Scope.MODEL, "wrong_length", text, cooldown=MISCONFIGURED_FOR)

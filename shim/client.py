@@ -1,0 +1,262 @@
+"""`OpenAI` and `AsyncOpenAI`: the official clients, with their requests handed to a router where it knows the model."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import openai
+from openai import DEFAULT_TIMEOUT
+
+from shim.discovery import find
+from shim.served import MARK
+
+if TYPE_CHECKING:
+    from shim.router import Router
+
+__all__ = ["AsyncOpenAI", "OpenAI"]
+
+PLACEHOLDER = "shim-has-no-key-for-this"
+"""Stands where the official client insists on a key and all keys are in the configuration. It is never sent."""
+
+_RAW = "x-stainless-raw-response"
+_PROMISES = ("provider", "workload_identity", "data_residency")
+
+RouterLike = "Router | Mapping[str, object] | str | os.PathLike[str] | None"
+
+
+class _Routed:
+    """What both clients share: the router, what the caller said of time and retries, and the making of exceptions."""
+
+    _router: Router | None
+    _given: Mapping[str, object]
+    _is_ours: bool
+    _is_placeholder: bool
+
+    # -- construction
+
+    def _take(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Settle on a router and on whether the key can be left out; the arguments for the official constructor."""
+        asked = given.pop("router", None)
+        self._router = _router_for(asked, given)
+        self._given = dict(given)
+        self._is_ours = given.get("http_client") is None
+        self._is_placeholder = False
+        if self._router is not None and _lacks_key(given):
+            self._is_placeholder = True
+            return {**given, "api_key": PLACEHOLDER}
+        return given
+
+    def _inherit(self, parent: _Routed, changed: Mapping[str, Any]) -> None:
+        """A copy keeps who made the HTTP client and what the caller said of time and retries."""
+        self._is_ours = parent._is_ours and changed.get("http_client") is None
+        self._given = {**parent._given, **{name: value for name, value in changed.items() if name[0] != "_"}}
+        self._is_placeholder = parent._is_placeholder and changed.get("api_key") is None
+
+    @property
+    def router(self) -> Router | None:
+        """The router of this client; None when nothing is configured and every call goes where the official client's
+        would."""
+        return self._router
+
+    # -- sending
+
+    def _options(self, request: Any) -> Any:
+        from shim._run.flight import Options
+
+        timeout = request.extensions.get("timeout") or {}
+        read, connect = timeout.get("read"), timeout.get("connect")
+        was_given = "timeout" in self._given or read != DEFAULT_TIMEOUT.read
+        return Options(
+            deadline=read if was_given else None,
+            read_timeout=read if was_given else None,
+            connect_timeout=connect,
+            max_retries=self.max_retries if "max_retries" in self._given else None,  # type: ignore[attr-defined]
+        )
+
+    def _parts(self) -> tuple[Any, Any, Any, str]:
+        """The engine, the flavour and pools of the HTTP client, and the client's own base URL."""
+        from shim._http.clients import pools_of
+        from shim._http.flavour import flavour_of
+
+        assert self._router is not None
+        http_client = self._client  # type: ignore[attr-defined]
+        flavour = flavour_of(http_client)
+        pools = None if flavour is None else pools_of(http_client, flavour, is_ours=self._is_ours)
+        return self._router._engine, flavour, pools, str(self.base_url).rstrip("/")  # type: ignore[attr-defined]
+
+    def _refuse_placeholder(self, request: Any) -> None:
+        if self._is_placeholder and PLACEHOLDER in request.headers.get("authorization", ""):
+            raise openai.OpenAIError(
+                f"the request to {request.url.path} belongs to no family of the configuration, and this client has no "
+                "key of its own to pass it on with: name a family as `model`, or set api_key or OPENAI_API_KEY"
+            )
+
+    # -- what comes back
+
+    def _read_already(self, response: Any, rest: Mapping[str, Any]) -> Any:
+        """The result of an embeddings call whose vectors the engine has read; None for all others."""
+        served = response.extensions.get("shim")
+        if served is None or served.embedded is None or _RAW in response.request.headers:
+            return None
+        from shim.embeddings import fast_answer
+
+        return fast_answer(rest["options"], response)
+
+    def _mark(self, result: Any, response: Any) -> Any:
+        served = response.extensions.get("shim")
+        if served is not None and hasattr(result, "__dict__"):
+            object.__setattr__(result, MARK, served)
+        return result
+
+    def _status_error(self, text: str, *, body: Any, response: Any) -> Any:
+        """The exception for an exhausted call; None for any other status."""
+        served = response.extensions.get("shim")
+        call = None if served is None else served.call
+        if call is None or call.ending.value != "exhausted":
+            return None
+        from shim._core.exhausted import common_way
+        from shim.errors import exhausted_error_class
+
+        error = body.get("error", body) if isinstance(body, dict) else body
+        cls = exhausted_error_class(common_way(call.attempts))
+        return cls(text, response=response, body=error, call=call)
+
+    def _reduced(self) -> tuple[Any, ...]:
+        for name in ("http_client", "provider", "workload_identity"):
+            if self._given.get(name) is not None:
+                raise TypeError(
+                    f"a client with its own {name} cannot be pickled: pickle client.router and build the client where "
+                    "it is used"
+                )
+        return (_rebuilt, (type(self), dict(self._given), self._router))
+
+
+def _rebuilt(cls: Any, given: dict[str, Any], router: Router | None) -> Any:
+    return cls(**given, router=router)
+
+
+def _router_for(asked: Any, given: Mapping[str, Any]) -> Router | None:
+    """The router of a new client. One that promises where its data go is never routed unless asked in so many words."""
+    if asked is False:
+        return None
+    if asked is None:
+        if any(given.get(name) is not None for name in _PROMISES):
+            return None
+        asked = find()
+        if asked is None:
+            return None
+    from shim.router import as_router
+
+    return as_router(asked)
+
+
+def _lacks_key(given: Mapping[str, Any]) -> bool:
+    named = ("api_key", "admin_api_key", *_PROMISES)
+    if any(given.get(name) is not None for name in named):
+        return False
+    return not (os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_ADMIN_KEY"))
+
+
+class OpenAI(_Routed, openai.OpenAI):
+    """The official client, which survives its providers. Takes one more argument:
+
+    `router`: a `Router`, a configuration as a mapping, the path of one, or False for no routing at all. Without it the first configuration found is
+    used (`$SHIM_CONFIG`, `./shim.toml`, `[tool.shim]` in `./pyproject.toml`, `~/.config/shim/config.toml`); with none
+    this is the official client. A call whose model belongs to no family passes through unchanged.
+    """
+
+    @functools.wraps(openai.OpenAI.__init__)
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**self._take(given))
+
+    @functools.wraps(openai.OpenAI.copy)
+    def copy(self, **changed: Any) -> Any:
+        return _copy(self, super().copy, changed)
+
+    with_options = copy
+
+    @functools.cached_property
+    def embeddings(self) -> Any:
+        from shim.embeddings import Embeddings
+
+        return Embeddings(self)
+
+    def _send_request(self, request: Any, *, stream: bool, **rest: Any) -> Any:
+        if self._router is not None:
+            engine, flavour, pools, own = self._parts()
+            if flavour is not None:
+                answer = engine.send(request, flavour, pools, own, self._options(request))
+                if answer is not None:
+                    return answer
+            self._refuse_placeholder(request)
+        return super()._send_request(request, stream=stream, **rest)
+
+    def _process_response(self, *, response: Any, **rest: Any) -> Any:
+        result = self._read_already(response, rest)
+        if result is None:
+            result = super()._process_response(response=response, **rest)
+        return self._mark(result, response)
+
+    def _make_status_error(self, err_msg: str, *, body: object, response: Any) -> Any:
+        error = self._status_error(err_msg, body=body, response=response)
+        return error or super()._make_status_error(err_msg, body=body, response=response)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._reduced()
+
+
+class AsyncOpenAI(_Routed, openai.AsyncOpenAI):
+    """The official async client, which survives its providers. See `OpenAI` for `router`."""
+
+    _shim_is_async: ClassVar[bool] = True
+
+    @functools.wraps(openai.AsyncOpenAI.__init__)
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**self._take(given))
+
+    @functools.wraps(openai.AsyncOpenAI.copy)
+    def copy(self, **changed: Any) -> Any:
+        return _copy(self, super().copy, changed)
+
+    with_options = copy
+
+    @functools.cached_property
+    def embeddings(self) -> Any:
+        from shim.embeddings import AsyncEmbeddings
+
+        return AsyncEmbeddings(self)
+
+    async def _send_request(self, request: Any, *, stream: bool, **rest: Any) -> Any:
+        if self._router is not None:
+            engine, flavour, pools, own = self._parts()
+            if flavour is not None:
+                answer = await engine.async_send(request, flavour, pools, own, self._options(request))
+                if answer is not None:
+                    return answer
+            self._refuse_placeholder(request)
+        return await super()._send_request(request, stream=stream, **rest)
+
+    async def _process_response(self, *, response: Any, **rest: Any) -> Any:
+        result = self._read_already(response, rest)
+        if result is None:
+            result = await super()._process_response(response=response, **rest)
+        return self._mark(result, response)
+
+    def _make_status_error(self, err_msg: str, *, body: object, response: Any) -> Any:
+        error = self._status_error(err_msg, body=body, response=response)
+        return error or super()._make_status_error(err_msg, body=body, response=response)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._reduced()
+
+
+def _copy(client: Any, official: Any, changed: dict[str, Any]) -> Any:
+    asked = changed.pop("router", None)
+    router = asked if asked is not None else client._router or False
+    extra = {**changed.pop("_extra_kwargs", {}), "router": router}
+    copied = official(**changed, _extra_kwargs=extra)
+    copied._inherit(client, changed)
+    return copied

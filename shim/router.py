@@ -1,0 +1,144 @@
+"""The router: a configuration, the health that its calls share, and windows on both."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from shim import loading
+from shim._core.breaker import BreakerState
+from shim._http.engine import Engine
+from shim._run import inspection
+from shim._run.board import Board
+from shim._run.references import References
+from shim._run.system import Clock, SystemClock
+from shim.config import Config
+from shim.config_error import ConfigError
+from shim.events import Call, Observer
+
+if TYPE_CHECKING:
+    from shim._http.sender import InProcess
+    from shim._run.inspection import Explanation, Status
+
+__all__ = ["Router"]
+
+
+def _cache_folder(environ: Mapping[str, str]) -> Path | None:
+    """Where reference vectors are kept: `$SHIM_CACHE_DIR`, else the user's cache directory; "" keeps them in memory."""
+    named = environ.get("SHIM_CACHE_DIR")
+    if named is not None:
+        return Path(named) / "spaces" if named else None
+    base = environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "shim" / "spaces"
+
+
+class Router:
+    """Routes calls over the providers of a configuration. Shared by sync and async clients, threads and event loops.
+
+    `Router(mapping)` and `Router.load(path)` raise `shim.ConfigError` with every problem that was found. A router can be
+    pickled: it travels as its configuration (`${VAR}` unresolved) and starts with fresh health.
+    """
+
+    def __init__(self, config: Mapping[str, object] | Config, *, clock: Clock | None = None) -> None:
+        self.config = config if isinstance(config, Config) else loading.load(config)
+        self._clock = clock or SystemClock()
+        self._board = Board(self.config, self._clock, References(_cache_folder(os.environ)))
+        self._engine = Engine(self._board, _local)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, clock: Clock | None = None) -> Self:
+        """A router from a TOML file, a `pyproject.toml` with `[tool.shim]`, or a LiteLLM `config.yaml`."""
+        return cls(loading.load(path), clock=clock)
+
+    @classmethod
+    def discover(cls) -> Self | None:
+        """The router of the first configuration found: `$SHIM_CONFIG`, `./shim.toml`, `[tool.shim]` of
+        `./pyproject.toml`, `~/.config/shim/config.toml`. None when there is none."""
+        found = loading.discover()
+        return None if found is None else cls(found)
+
+    # -- seeing it
+
+    def explain(self, model: str = "", *, kind: str = "embedding", **request: object) -> Explanation:
+        """The plan for a call, without sending it: routes in order, who is skipped and why, what it may cost.
+
+        `request` may hold fields of the call that matter to the plan, such as `dimensions` or `input`.
+        """
+        return inspection.explain(self._board, model, kind, request)
+
+    def status(self) -> Status:
+        """Providers, keys, routes, breakers, cooldowns, latencies (p50 and p95, seconds), tokens and cost, as of now."""
+        return inspection.status(self._board)
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The last calls, oldest first; at most a thousand are kept."""
+        return tuple(self._board.calls)
+
+    def subscribe(self, observer: Observer) -> None:
+        """Call `observer` with every event from now on, in the thread or task where it happens."""
+        self._board.bus.subscribe(observer)
+
+    def unsubscribe(self, observer: Observer) -> None:
+        """Stop telling `observer`."""
+        self._board.bus.unsubscribe(observer)
+
+    # -- acting on it
+
+    def reset(self, name: str | None = None) -> None:
+        """Close the breakers and forget the cooldowns of a route (`provider/model`), a provider, or all (None)."""
+        inspection.reset(self._board, name)
+
+    def force_open(self, name: str) -> None:
+        """Take a route (`provider/model`) or a provider out until `reset`."""
+        inspection.force_open(self._board, name)
+
+    # -- for libraries that take an httpx client
+
+    def http_client(self, base_url: str = "https://api.openai.com/v1", **settings: Any) -> Any:
+        """An `httpx2.Client` (`httpx.Client` with openai 2.x) whose requests are routed: for any library that takes one.
+
+        Requests for models of no family go on to where they were sent. `settings` are the client's own arguments.
+        """
+        from shim._http import faces
+
+        return faces.sync_client(self._engine, base_url, settings)
+
+    def async_http_client(self, base_url: str = "https://api.openai.com/v1", **settings: Any) -> Any:
+        """As `http_client`, an async one."""
+        from shim._http import faces
+
+        return faces.async_client(self._engine, base_url, settings)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (dict(self.config.raw),))
+
+    def __repr__(self) -> str:
+        families = ", ".join(f"{family.name} ({len(family.routes)})" for family in self.config.families.values())
+        out = [
+            route.health.name
+            for state in self._board.families.values()
+            for route in state.routes
+            if route.health.breaker.state is not BreakerState.CLOSED
+        ]
+        shown = f"; not closed: {', '.join(dict.fromkeys(out))}" if out else ""
+        return f"<shim.Router from {self.config.source}: {families or 'no families'}{shown}>"
+
+
+def as_router(router: Router | Mapping[str, object] | str | os.PathLike[str]) -> Router:
+    """The router that a client's `router` argument means."""
+    if isinstance(router, Router):
+        return router
+    if isinstance(router, Mapping):
+        return Router(router)
+    if isinstance(router, str | os.PathLike):
+        return Router.load(router)
+    raise ConfigError(f"router: must be a Router, a mapping, a path or False, is {type(router).__name__}")
+
+
+def _local() -> InProcess:
+    from shim.local.provider import LocalProvider
+
+    return LocalProvider()
