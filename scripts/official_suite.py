@@ -1,6 +1,6 @@
 """Runs openai-python's own test suite with our classes in place of the official ones; fails when only ours fail.
 
-    python scripts/official_suite.py [--openai VERSION]... [--quick] [--jobs N] [--classes MODULE:SYNC,ASYNC] [--work DIR]
+    python scripts/official_suite.py [--openai VERSION]... [--quick] [--jobs N] [--work DIR]
 
 Needs Python 3.11 or newer and a package index; docs/official_suite.md tells what runs and what is left out.
 """

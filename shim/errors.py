@@ -44,7 +44,11 @@ class AllProvidersFailedError(openai.InternalServerError):
     call: Call
 
     def __init__(self, message: str, *, response: Any, body: object | None, call: Call) -> None:
-        openai.APIStatusError.__init__(self, message, response=response, body=body)
+        # Not APIStatusError's own: where a timeout or a connection error is mixed in, its super() is theirs.
+        openai.APIError.__init__(self, message, response.request, body=body)
+        self.response = response
+        self.status_code = response.status_code
+        self.request_id = response.headers.get("x-request-id")
         self.call = call
 
     @property

@@ -33,6 +33,7 @@ class Lane(NamedTuple):
     route: int
     key: int
     provider: str
+    model: str = ""
 
 
 class Start(NamedTuple):
@@ -62,7 +63,7 @@ class End(str, Enum):
 
     OK = "ok"
     FATAL = "fatal"
-    CANNOT = "cannot"  # every attempt said that its route cannot serve this request: the last one's own answer counts
+    CANNOT = "cannot"  # every route said that it cannot serve this request: the last one's own answer counts
     EXHAUSTED = "exhausted"
 
 
@@ -184,6 +185,8 @@ class Machine:
                 self._dead.update(self._alike(lane, scope))
             case Verdict.CANNOT:
                 self._dead.update(self._alike(lane, Scope.MODEL))
+                if scope is Scope.MODEL:
+                    self._dead.update(self._same_model(lane))
             case _:
                 assert_never(verdict)
         self._tried.update(self._alike(lane, scope))
@@ -202,7 +205,7 @@ class Machine:
         if self._done:
             return []
         if now >= self._limits.deadline:
-            return self._finish(End.EXHAUSTED, self._last)
+            return self._finish(End.EXHAUSTED, self._last, self._soonest_lane(now)[1])
         if not self._flying:
             return self._again(now) if now >= self._rest_until else [Wait(self._rest_until)]
         actions: list[Action] = []
@@ -240,7 +243,9 @@ class Machine:
         waits = limits.wait_when_exhausted and back_at > now
         spent = self._retries >= limits.retries and not (waits or self._is_owed)
         if lane is None or at >= limits.deadline or spent:
-            end = End.CANNOT if self._cannot_only and self._last is not None else End.EXHAUSTED
+            # A lane that was never asked might still serve it: only when all said so is it the request's own fault.
+            cannot = self._cannot_only and self._last is not None and len(self._dead) == len(self._lanes)
+            end = End.CANNOT if cannot else End.EXHAUSTED
             return self._finish(end, self._last, back_at)
         if at > now:
             self._is_owed = waits
@@ -267,8 +272,8 @@ class Machine:
     def _next_lane(self, now: float) -> int | None:
         """The first lane of the first pass that is ready and whose route is not in flight."""
         flying = {self._lanes[lane].route for lane in self._flying.values()} if self._flying else ()
-        for lane, (route, _, _) in enumerate(self._lanes):
-            if lane in self._tried or lane in self._dead or route in flying:
+        for lane, this in enumerate(self._lanes):
+            if lane in self._tried or lane in self._dead or this.route in flying:
                 continue
             if self._health.ready_at(lane, now) <= now:
                 return lane
@@ -301,6 +306,11 @@ class Machine:
             case _:
                 assert_never(scope)
 
+    def _same_model(self, lane: int) -> list[int]:
+        """Lanes of other hosts of the same model: what is beyond the model itself is beyond them all."""
+        model = self._lanes[lane].model
+        return [i for i, other in enumerate(self._lanes) if other.model == model]
+
     def _start(self, lane: int, now: float, purpose: Purpose, *, early: bool = False) -> Start:
         self._started += 1
         self._flying[self._started] = lane
@@ -309,21 +319,26 @@ class Machine:
         return Start(self._started, lane, now + self._share(lane, now), purpose, early)
 
     def _share(self, lane: int, now: float) -> float:
-        """Seconds that an attempt may take: its fair share of what is left, all of it for the last route."""
+        """Seconds that an attempt may take: its fair share of what is left, all of it for the last route.
+
+        Racers run side by side and share by rounds; a hedge is not certain to start, so a hedged call shares by routes.
+        """
         limits = self._limits
         left = limits.deadline - now
-        if limits.width > 1 or left >= limits.attempt_timeout * len(self._lanes):
+        if left >= limits.attempt_timeout * len(self._lanes):
             return min(limits.attempt_timeout, left)
-        this = self._lanes[lane].route
+        flying = {self._lanes[lane].route, *(self._lanes[other].route for other in self._flying.values())}
         waiting = {
             other.route
             for i, other in enumerate(self._lanes)
-            if other.route != this
+            if other.route not in flying
             and i not in self._tried
             and i not in self._dead
             and self._health.ready_at(i, now) <= now
         }
-        return min(limits.attempt_timeout, left / (len(waiting) + 1))
+        abreast = limits.width if limits.delay == 0.0 else 1
+        rounds = -(-(len(waiting) + 1) // abreast)
+        return min(limits.attempt_timeout, left / rounds)
 
     def _backoff(self) -> float:
         return min(BACKOFF_MAX, BACKOFF_FIRST * 2.0**self._retries) * (1.0 - 0.25 * self._jitter())

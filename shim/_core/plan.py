@@ -82,7 +82,12 @@ class Plan:
             route.health.next_key += 1
         for key in [(first + i) % keys for i in range(keys)] if keys else [OWN_KEY]:
             self.slots.append(Slot(family, route, key, fit))
-            self.lanes.append(Lane(ordinal, key, route.provider.name))
+            self.lanes.append(Lane(ordinal, key, route.provider.name, model_name(route.config.model)))
+
+
+def model_name(model: str) -> str:
+    """A model's name without the owner that hosts put before it and without its case: `openai/GPT-4o` is `gpt-4o`."""
+    return model.rsplit("/", 1)[-1].lower()
 
 
 def make_plan(

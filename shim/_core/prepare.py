@@ -39,7 +39,7 @@ _NEVER = frozenset(
     }
 )
 _ABOUT_THE_ACCOUNT = frozenset({b"openai-organization", b"openai-project"})
-_KEY_QUERY = ("key", "api_key", "api-key", "apikey", "token", "access_token")
+_KEY_QUERY = frozenset({"key", "api_key", "api-key", "apikey", "token", "access_token", "subscription-key"})
 
 _NEUTRAL = ("query", "document")
 
@@ -88,6 +88,17 @@ def allowed_headers(request: Request, provider: ProviderConfig) -> list[tuple[by
         if lower in _COMMON or (lower in extra and lower not in _NEVER and lower not in _ABOUT_THE_ACCOUNT):
             kept.append((name, value))
     return kept
+
+
+def secrets_of(provider: ProviderConfig) -> list[str]:
+    """What must never be shown of a provider: its keys, and what its headers and query carry in their place."""
+    extra = [value for name, value in provider.query.items() if name.lower() in _KEY_QUERY]
+    extra += [
+        value
+        for name, value in provider.headers.items()
+        if name.lower().encode() in _NEVER or "key" in name.lower() or "token" in name.lower()
+    ]
+    return [*(key.secret.get_secret_value() for key in provider.keys), *(value for value in extra if len(value) > 3)]
 
 
 def own_credentials(request: Request) -> list[tuple[bytes, bytes]]:

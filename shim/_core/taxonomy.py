@@ -91,6 +91,8 @@ ENDPOINT = _broken(Scope.MODEL, "wrong_endpoint", GONE)
 UNSUPPORTED = _cannot("unsupported_parameter")
 LACKS = _cannot("unsupported_feature")
 TOO_LONG = _cannot("context_too_long")
+# The model's own window: every host of the same model would answer the same, another model may not.
+BEYOND_MODEL = Ruling(Verdict.CANNOT, Scope.MODEL, "context_too_long")
 TOO_MANY = _cannot("too_many_inputs")
 TOO_LARGE = _cannot("request_too_large")
 UNSUITED = _cannot("bad_request")
@@ -208,9 +210,8 @@ ROWS: tuple[Row, ...] = (
     _row("*", (400, 401, 403), KEY, "invalid_api_key api_key_invalid wrong_api_key"),
     _row("*", (400, 404, 410), MODEL, "model_not_found model_not_available model_decommissioned deploymentnotfound"),
     _row("*", (400, 403), FILTERED, "content_filter content_policy_violation responsibleaipolicyviolation"),
-    _row(
-        "*", ANY, TOO_LONG, "context_length_exceeded exceed_context_size_error too_many_tokens too_many_prompt_tokens"
-    ),
+    _row("*", ANY, BEYOND_MODEL, "context_length_exceeded"),
+    _row("*", ANY, TOO_LONG, "exceed_context_size_error too_many_tokens too_many_prompt_tokens"),
     _row("*", REFUSED, TOO_LARGE, "max_tokens_per_request request_too_large"),
     _row("*", (413, 429), TOO_LARGE, text=r"Request too large for"),
     _row("*", (400, 422), UNSUPPORTED, "unsupported_parameter unsupported_value unknown_parameter extra_forbidden"),

@@ -18,7 +18,8 @@ from shim.events import Call
 
 EXTENSION = "shim"
 _DROPPED = frozenset({"set-cookie", "content-length", "content-encoding", "transfer-encoding", "connection"})
-_ERROR_KEYS = frozenset({"message", "type", "code", "param"})
+_LONGEST_REFUSAL = 1500
+"""Bytes of an error body that are passed on as they came: some providers repeat the whole input in it."""
 
 
 @dataclass(slots=True)
@@ -105,7 +106,7 @@ def _refusal(flight: Flight, won: Won, flavour: Flavour, request: Any) -> Any:
     if status < 400:
         status = 400
     body = outcome.body
-    if not _is_readable(body):
+    if len(body) > _LONGEST_REFUSAL or not _is_readable(body):
         error = {"message": judgement.message, "type": "invalid_request_error", "code": judgement.reason, "param": None}
         body = msgspec.json.encode({"error": error})
     masked = flight.masked_bytes(body)

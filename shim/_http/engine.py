@@ -36,7 +36,7 @@ class Engine:
         flight = self._flight(request, endpoint, request.read(), flavour, own_base, options)
         if not isinstance(flight, Flight):
             return flight
-        sync.run(flight, SyncSender(flavour, pools, self.local, self.board.clock), self.board.clock)
+        sync.run(flight, SyncSender(flavour, pools, self.local, self.board.clock, self.board.secrets), self.board.clock)
         return answer_of(flight, flavour, request, is_async=False)
 
     async def async_send(self, request: Any, flavour: Flavour, pools: Pools, own_base: str, options: Options) -> Any:
@@ -47,7 +47,9 @@ class Engine:
         flight = self._flight(request, endpoint, await request.aread(), flavour, own_base, options)
         if not isinstance(flight, Flight):
             return flight
-        await aio.run(flight, AsyncSender(flavour, pools, self.local, self.board.clock), self.board.clock)
+        await aio.run(
+            flight, AsyncSender(flavour, pools, self.local, self.board.clock, self.board.secrets), self.board.clock
+        )
         return answer_of(flight, flavour, request, is_async=True)
 
     def _flight(

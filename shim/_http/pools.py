@@ -13,7 +13,9 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
+from functools import cache
 from typing import Any
+from urllib.parse import quote_plus
 
 PER_POOL = 24
 MOST_POOLS = 16
@@ -47,11 +49,15 @@ class Pools:
         self._shards = [_Shard(None)]
         self._is_child = False
 
-    def url(self, text: str) -> Any:
-        """The parsed form of a URL, kept: parsing costs more than all the rest of a request."""
+    def url(self, text: str, secrets: tuple[str, ...] = ()) -> Any:
+        """The parsed form of a URL, kept: parsing costs more than all the rest of a request.
+
+        A URL that carries a key is shown without it: the libraries write URLs into their logs.
+        """
         known = self._urls.get(text)
         if known is None:
-            known = self._url_type(text)
+            hidden = tuple(form for secret in secrets for form in (secret, quote_plus(secret)) if form in text)
+            known = _hiding(self._url_type)(text, hidden) if hidden else self._url_type(text)
             if len(self._urls) < _KEPT_URLS:
                 self._urls[text] = known
         return known
@@ -122,3 +128,23 @@ _tickets = itertools.count()
 
 def _nothing() -> None:
     pass
+
+
+@cache
+def _hiding(url_type: Any) -> Any:
+    class HidingURL(url_type):  # type: ignore[misc]
+        """A URL whose text form lacks the keys in it; the parts that are sent are whole."""
+
+        def __init__(self, text: str, hidden: tuple[str, ...]) -> None:
+            super().__init__(text)
+            self._hidden = hidden
+
+        def __str__(self) -> str:
+            text: str = super().__str__()
+            for secret in self._hidden:
+                text = text.replace(secret, "***")
+            return text
+
+        __repr__ = __str__
+
+    return HidingURL

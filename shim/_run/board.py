@@ -12,7 +12,7 @@ from shim._core.budget import Budget
 from shim._core.catalog import Catalog
 from shim._core.health import Cooldown, KeyHealth, ProviderHealth, RouteHealth
 from shim._core.plan import FamilyState, RouteState
-from shim._core.prepare import Writer
+from shim._core.prepare import Writer, secrets_of
 from shim._run.bus import Bus
 from shim._run.references import References
 from shim._run.system import Clock
@@ -40,9 +40,7 @@ class Board:
         self.screenings: dict[str, str] = {}
         """Space key -> endpoint of the route whose probes are under way."""
         self.secrets = tuple(
-            dict.fromkeys(
-                key.secret.get_secret_value() for provider in config.providers.values() for key in provider.keys
-            )
+            dict.fromkeys(secret for provider in config.providers.values() for secret in secrets_of(provider))
         )
         """Every key of the configuration, for masking what providers repeat."""
         self._made_by: OrderedDict[str, tuple[str, str]] = OrderedDict()

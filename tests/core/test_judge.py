@@ -208,7 +208,7 @@ ROW_CASES = [
         Scope.REQUEST,
         "context_too_long",
     ),
-    ("context code", "lab", 400, _error(code="context_length_exceeded"), CANNOT, Scope.REQUEST, "context_too_long"),
+    ("context code", "lab", 400, _error(code="context_length_exceeded"), CANNOT, Scope.MODEL, "context_too_long"),
     (
         "DeepSeek tells by text",
         "deepseek",
@@ -359,7 +359,7 @@ ROW_CASES = [
         400,
         _error("Provider returned error", code=400, metadata={"raw": '{"error":{"code":"context_length_exceeded"}}'}),
         CANNOT,
-        Scope.REQUEST,
+        Scope.MODEL,
         "context_too_long",
     ),
     ("Hugging Face's gateway", "huggingface", 502, HTML, TRANSIENT, Scope.PROVIDER, "server_error"),

@@ -1,16 +1,16 @@
 """A loopback stand-in for the OpenAI API: any path of the installed openai package, answered with the smallest fit.
 
-Run as a script it prints the port that it listens on and serves until it is killed.
+Run as a module it prints the port that it listens on and serves until it is killed.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 
-from mock_routes import ApiRoute, api_routes
-from mock_schema import minimal
+from tests.official.mock_routes import ApiRoute, api_routes
+from tests.official.mock_schema import minimal
 
 _ASKS_FOR_STREAM = (b'"stream":true', b'"stream": true', b'name="stream"\r\n\r\ntrue')
 
@@ -22,7 +22,7 @@ class MockApi(BaseHTTPRequestHandler):
     wbufsize = -1  # one write per answer: two small ones would meet Nagle's algorithm and a delayed ACK
     disable_nagle_algorithm = True
     routes: tuple[ApiRoute, ...] = ()
-    answers: dict[tuple[str, str, bool], tuple[int, str, bytes]] = {}
+    answers: ClassVar[dict[tuple[str, str, bool], tuple[int, str, bytes]]] = {}
 
     def _answer(self) -> None:
         body = self._read_body()
@@ -81,4 +81,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

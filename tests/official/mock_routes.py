@@ -89,13 +89,15 @@ def _computed(template: str) -> object | None:
     if template not in _COMPUTED:
         return None
     module, _, name = _COMPUTED[template].partition(":")
-    return getattr(importlib.import_module(module), name)
+    found: object = getattr(importlib.import_module(module), name)
+    return found
 
 
 def _value(node: ast.expr | None, module: ModuleType) -> object | None:
     if node is None:
         return None
     try:
-        return eval(ast.unparse(node), dict(vars(module)))
+        value: object = eval(ast.unparse(node), dict(vars(module)))
     except NameError:  # it names a local variable of the method: nothing is known about the answer
         return None
+    return value

@@ -21,7 +21,7 @@ _SCALARS: tuple[tuple[type, object], ...] = (
 
 
 def minimal(annotation: object, depth: int = 0) -> object:
-    """A JSON value that `annotation` accepts: first member of a union, one item in a list, no field that may be absent."""
+    """A JSON value that `annotation` accepts: first member of a union, one item in a list, required fields alone."""
     alias = getattr(annotation, "__value__", None)
     if alias is not None:
         return minimal(alias, depth)

@@ -92,8 +92,8 @@ class Runner:
 @contextlib.contextmanager
 def mock_api(place: Place) -> Iterator[str]:
     """The base URL of a mock API that knows the paths of this place's openai version."""
-    command = [str(place.python), "-W", "ignore", str(_PLUGINS / "mock_api.py")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    command = [str(place.python), "-W", "ignore", "-m", "tests.official.mock_api"]
+    with subprocess.Popen(command, cwd=_PLUGINS.parent.parent, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
             yield f"http://127.0.0.1:{int(server.stdout.readline())}"

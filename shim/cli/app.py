@@ -1,0 +1,42 @@
+"""The commands, put together."""
+
+from __future__ import annotations
+
+import logging
+
+import typer
+
+from shim import __version__
+from shim.cli.check import check
+from shim.cli.complaints import Commands
+from shim.cli.demo import demo
+from shim.cli.explain import explain
+from shim.cli.init import init
+from shim.cli.status import status
+
+app = typer.Typer(
+    name="shim",
+    cls=Commands,
+    help="One client, several OpenAI-compatible providers: write a configuration, check it, see what it does.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # a traceback with local variables could show a key
+)
+for command in (init, check, explain, status, demo):
+    app.command()(command)
+
+
+def _tell_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"openai-shim {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _shared(
+    version: bool = typer.Option(False, "--version", callback=_tell_version, is_eager=True, help="Print the version."),
+) -> None:
+    # The tables tell what the log would tell; a program that wants the log adds its own handler.
+    log = logging.getLogger("shim")
+    if not log.handlers:
+        log.addHandler(logging.NullHandler())

@@ -1,0 +1,33 @@
+"""What a user can do wrong, told in one sentence on stderr with exit code 2 and no traceback."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from shim.config_error import ConfigError
+
+BAD_USE = 2
+"""Exit code where nothing could be asked at all; 1 is kept for an answer that is not good."""
+
+
+class Complaint(Exception):
+    """A mistake of the user, or something that is missing here; the text names the way out."""
+
+
+class Commands(TyperGroup):
+    """Turns what commands raise into messages, for the process and for a test runner alike."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command. Complaints, wrong configurations and missing packages end in exit code 2."""
+        try:
+            return super().invoke(ctx)
+        except (Complaint, ConfigError) as wrong:
+            text = str(wrong)
+        except ImportError as missing:  # an extra, such as PyYAML for a LiteLLM file
+            text = str(missing)
+        print(f"shim: {text}", file=sys.stderr)
+        raise typer.Exit(BAD_USE) from None
