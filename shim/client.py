@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import openai
 from openai import DEFAULT_TIMEOUT
@@ -14,6 +14,8 @@ from shim.discovery import find
 from shim.served import MARK
 
 if TYPE_CHECKING:
+    from shim._arguments import Arguments, AsyncArguments, AsyncChanges, Changes
+    from shim.embeddings import AsyncEmbeddings, Embeddings
     from shim.router import Router
 
 __all__ = ["AsyncOpenAI", "OpenAI"]
@@ -23,8 +25,6 @@ PLACEHOLDER = "shim-has-no-key-for-this"
 
 _RAW = "x-stainless-raw-response"
 _PROMISES = ("provider", "workload_identity", "data_residency")
-
-RouterLike = "Router | Mapping[str, object] | str | os.PathLike[str] | None"
 
 
 class _Routed:
@@ -163,23 +163,33 @@ def _lacks_key(given: Mapping[str, Any]) -> bool:
 class OpenAI(_Routed, openai.OpenAI):
     """The official client, which survives its providers. Takes one more argument:
 
-    `router`: a `Router`, a configuration as a mapping, the path of one, or False for no routing at all. Without it the first configuration found is
-    used (`$SHIM_CONFIG`, `./shim.toml`, `[tool.shim]` in `./pyproject.toml`, `~/.config/shim/config.toml`); with none
+    `router`: a `Router`, a configuration as a mapping, the path of one, or False for no routing at all. Without it the
+    first configuration found is used (`$SHIM_CONFIG`, `./shim.toml`, `[tool.shim]` in `./pyproject.toml`, `~/.config/shim/config.toml`); with none
     this is the official client. A call whose model belongs to no family passes through unchanged.
     """
 
-    @functools.wraps(openai.OpenAI.__init__)
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**self._take(given))
+    if TYPE_CHECKING:
 
-    @functools.wraps(openai.OpenAI.copy)
-    def copy(self, **changed: Any) -> Any:
-        return _copy(self, super().copy, changed)
+        def __init__(self, **given: Unpack[Arguments]) -> None: ...
 
-    with_options = copy
+        def copy(self, **changed: Unpack[Changes]) -> Self: ...  # type: ignore[override]  # router is one more
+
+        def with_options(self, **changed: Unpack[Changes]) -> Self: ...  # type: ignore[override]  # router is one more
+
+    else:  # wrapped, so that signatures show what the installed openai takes
+
+        @functools.wraps(openai.OpenAI.__init__)
+        def __init__(self, **given: Any) -> None:
+            super().__init__(**self._take(given))
+
+        @functools.wraps(openai.OpenAI.copy)
+        def copy(self, **changed: Any) -> Any:
+            return _copy(self, super().copy, changed)
+
+        with_options = copy
 
     @functools.cached_property
-    def embeddings(self) -> Any:
+    def embeddings(self) -> Embeddings:
         from shim.embeddings import Embeddings
 
         return Embeddings(self)
@@ -211,20 +221,28 @@ class OpenAI(_Routed, openai.OpenAI):
 class AsyncOpenAI(_Routed, openai.AsyncOpenAI):
     """The official async client, which survives its providers. See `OpenAI` for `router`."""
 
-    _shim_is_async: ClassVar[bool] = True
+    if TYPE_CHECKING:
 
-    @functools.wraps(openai.AsyncOpenAI.__init__)
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**self._take(given))
+        def __init__(self, **given: Unpack[AsyncArguments]) -> None: ...
 
-    @functools.wraps(openai.AsyncOpenAI.copy)
-    def copy(self, **changed: Any) -> Any:
-        return _copy(self, super().copy, changed)
+        def copy(self, **changed: Unpack[AsyncChanges]) -> Self: ...  # type: ignore[override]  # router is one more
 
-    with_options = copy
+        def with_options(self, **changed: Unpack[AsyncChanges]) -> Self: ...  # type: ignore[override]  # router too
+
+    else:  # wrapped, so that signatures show what the installed openai takes
+
+        @functools.wraps(openai.AsyncOpenAI.__init__)
+        def __init__(self, **given: Any) -> None:
+            super().__init__(**self._take(given))
+
+        @functools.wraps(openai.AsyncOpenAI.copy)
+        def copy(self, **changed: Any) -> Any:
+            return _copy(self, super().copy, changed)
+
+        with_options = copy
 
     @functools.cached_property
-    def embeddings(self) -> Any:
+    def embeddings(self) -> AsyncEmbeddings:
         from shim.embeddings import AsyncEmbeddings
 
         return AsyncEmbeddings(self)

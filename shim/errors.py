@@ -13,7 +13,6 @@ openai.InternalServerError
 from __future__ import annotations
 
 import copyreg
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import openai
@@ -81,9 +80,15 @@ _COMMON: dict[str, type[openai.APIError]] = {
 }
 
 
-@cache
 def _also(common: type[openai.APIError]) -> type[AllProvidersFailedError]:
-    return type("AllProvidersFailedError", (AllProvidersFailedError, common), {"__module__": __name__})
+    made = _MADE.get(common)
+    if made is None:
+        made = type("AllProvidersFailedError", (AllProvidersFailedError, common), {"__module__": __name__})
+        _MADE[common] = made
+    return made
+
+
+_MADE: dict[type[openai.APIError], type[AllProvidersFailedError]] = {}
 
 
 def exhausted_error_class(common: str | None) -> type[AllProvidersFailedError]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from shim import loading
-from shim._core.breaker import BreakerState
 from shim._http.engine import Engine
 from shim._run import inspection
 from shim._run.board import Board
@@ -16,7 +15,7 @@ from shim._run.references import References
 from shim._run.system import Clock, SystemClock
 from shim.config import Config
 from shim.config_error import ConfigError
-from shim.events import Call, Observer
+from shim.events import BreakerState, Call, Observer
 
 if TYPE_CHECKING:
     from shim._http.sender import InProcess

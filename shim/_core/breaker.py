@@ -63,7 +63,7 @@ class Breaker:
             case BreakerState.OPEN:
                 return self.open_until
             case BreakerState.HALF_OPEN:
-                return now if self._probes_out < self.rules.probes else FOREVER
+                return self.open_until if self._probes_out < self.rules.probes else FOREVER
             case BreakerState.FORCED_OPEN:
                 return FOREVER
 
@@ -73,7 +73,9 @@ class Breaker:
             return Permit(self._generation, False)
         if self.state is BreakerState.OPEN and (early or now >= self.open_until):
             self._move(BreakerState.HALF_OPEN)
-        if self.state is BreakerState.HALF_OPEN and self._probes_out < self.rules.probes:
+        # An early probe that was cancelled leaves it half-open with the rest of the cooldown to go.
+        is_due = early or now >= self.open_until
+        if self.state is BreakerState.HALF_OPEN and is_due and self._probes_out < self.rules.probes:
             self._probes_out += 1
             return Permit(self._generation, True)
         return None
@@ -119,7 +121,7 @@ class Breaker:
         self._openings += 1
         cooldown = min(self.rules.max_cooldown, self.rules.cooldown * 2.0 ** min(self._openings - 1, 60))
         if self._openings > 1:
-            cooldown *= 0.9 + 0.2 * jitter
+            cooldown = min(self.rules.max_cooldown, cooldown * (0.9 + 0.2 * jitter))
         self.open_until = now + cooldown
         self._move(BreakerState.OPEN)
 

@@ -14,10 +14,10 @@ CODE = "all_providers_failed"
 
 _BY_REASON = {
     "timeout": "timeout",
-    "no content in time": "timeout",
-    "stream stalled": "timeout",
+    "first_chunk_timeout": "timeout",
+    "stall": "timeout",
+    "connect_timeout": "timeout",  # as the official client raises it
     "connect": "connection",
-    "connect_timeout": "connection",
     "tls": "connection",
     "reset": "connection",
     "protocol": "connection",

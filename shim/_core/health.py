@@ -32,6 +32,8 @@ class Cooldown:
         """A new cooldown; one that is told stays at least as long as it was told."""
         if self.told and self.until > now and until < self.until:
             return
+        # A longer guess on top keeps the authority, or a shorter one after it would undo what was told.
+        told = told or (self.told and self.until > now)
         self.until, self.told, self.reason = until, told, reason
 
     def clear(self) -> None:
@@ -168,11 +170,11 @@ def settle(
 
 
 def _forget_guesses(route: RouteHealth, key: int) -> None:
-    route.cooldown.guesses = 0
+    route.cooldown.guesses = route.provider.cooldown.guesses = 0
     if route.provider.keys:
         health = route.provider.keys[key]
         per_model = health.models.get(route.model)
-        health.own.guesses = 0
+        health.own.guesses = health.account.guesses = 0
         if per_model is not None:
             per_model.guesses = 0
 

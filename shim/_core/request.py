@@ -68,7 +68,7 @@ def read_fields(body: bytes) -> dict[str, Raw] | None:
     """The top level of a JSON object, values left as they are; None for anything else."""
     try:
         return _FIELDS.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         pass
     try:  # lone surrogate escapes are JSON to Python and to some servers, not to msgspec
         loose = json.loads(body)
@@ -81,7 +81,11 @@ def read_fields(body: bytes) -> dict[str, Raw] | None:
 
 def write_fields(fields: Mapping[str, Raw]) -> bytes:
     """The JSON object again, with the same bytes for every value that was not replaced."""
-    return msgspec.json.encode(fields)
+    try:
+        return msgspec.json.encode(fields)
+    except UnicodeEncodeError:  # a lone surrogate in a name
+        pairs = (json.dumps(name).encode() + b":" + bytes(value) for name, value in fields.items())
+        return b"{" + b",".join(pairs) + b"}"
 
 
 def text_of(raw: Raw | None) -> str | None:
@@ -141,7 +145,7 @@ def needs_state(fields: Mapping[str, Raw]) -> str | None:
     return None
 
 
-_PART = re.compile(rb'(name="?model"?\r\n(?:[^\r\n]+\r\n)*\r\n)([^\r\n]*)(\r\n--)', re.IGNORECASE)
+_PART = re.compile(rb'((?<!file)name="?model"?\r\n(?:[^\r\n]+\r\n)*\r\n)([^\r\n]*)(\r\n--)', re.IGNORECASE)
 
 
 def multipart_model(body: bytes) -> str | None:

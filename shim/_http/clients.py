@@ -25,7 +25,7 @@ def pools_of(client: Any, flavour: Flavour, *, is_ours: bool) -> Pools:
         return known
     if not is_ours:
         return Pools(client, flavour.module.URL, None)
-    original = type(client)
+    original: Any = type(client)
     settings = _settings(client)
     pools = Pools(client, flavour.module.URL, lambda: _plain(original)(**settings))
     setattr(client, _PLACE, pools)
@@ -42,21 +42,21 @@ def _settings(client: Any) -> dict[str, Any]:
 
 
 @cache
-def _plain(original: type) -> type:
+def _plain(original: Any) -> Any:
     """The SDK's class without its `__del__`."""
     return type(original.__name__, (original,), {"__del__": lambda self: None})
 
 
 @cache
-def _sync_face(original: type) -> type:
+def _sync_face(original: Any) -> Any:
     def transport_for(self: Any, url: Any) -> Any:
         client = getattr(self, _PLACE).local_client()
-        return original._transport_for_url(client, url)  # type: ignore[attr-defined]
+        return original._transport_for_url(client, url)
 
     def close(self: Any) -> None:
         for sibling in getattr(self, _PLACE).siblings():
             sibling.close()
-        original.close(self)  # type: ignore[attr-defined]
+        original.close(self)
 
     def collected(self: Any) -> None:
         with contextlib.suppress(Exception):
@@ -68,15 +68,15 @@ def _sync_face(original: type) -> type:
 
 
 @cache
-def _async_face(original: type) -> type:
+def _async_face(original: Any) -> Any:
     def transport_for(self: Any, url: Any) -> Any:
         client = getattr(self, _PLACE).local_client()
-        return original._transport_for_url(client, url)  # type: ignore[attr-defined]
+        return original._transport_for_url(client, url)
 
     async def aclose(self: Any) -> None:
         for sibling in getattr(self, _PLACE).siblings():
             await sibling.aclose()
-        await original.aclose(self)  # type: ignore[attr-defined]
+        await original.aclose(self)
 
     members = {"_transport_for_url": transport_for, "aclose": aclose, "__del__": lambda self: None}
     return type(original.__name__, (original,), members)

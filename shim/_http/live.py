@@ -218,7 +218,7 @@ async def _finish_async(live: Live) -> None:
 @cache
 def stream_classes(flavour: Flavour) -> tuple[Any, Any]:
     """The byte streams that the library's `Response` accepts, over an iterator and a way to close it."""
-    hx = flavour.module
+    hx: Any = flavour.module
 
     class SyncStream(hx.SyncByteStream):  # type: ignore[misc]
         def __init__(self, chunks: Any) -> None:

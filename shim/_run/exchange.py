@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from shim._core.answers import Answer
 from shim._core.outcome import Judgement, Outcome
@@ -39,7 +39,7 @@ class Reply:
     outcome: Outcome
     first_byte_at: float | None = None
     live: object | None = None
-    response: object | None = None
+    response: Any = None
     error: tuple[bytes, str | None] | None = None
     answer: Answer | None = None
     """What a good answer said of itself, once it was judged."""

@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from shim._core import space
+from shim._core.space import Reading
 
 log = logging.getLogger("shim")
 
@@ -26,7 +27,7 @@ class Space:
     """One vector space as it was first seen: who set it, its probe vectors, and who was found to be in it."""
 
     set_by: str
-    reading: space.Reading
+    reading: Reading
     members: dict[str, float] = field(default_factory=dict)
     """Endpoint -> noise over separation, for those that were accepted."""
 
@@ -53,7 +54,7 @@ class References:
         """The space of this key, None while no route has set it."""
         return self._spaces.get(key)
 
-    def set(self, key: str, endpoint: str, reading: space.Reading) -> None:
+    def put(self, key: str, endpoint: str, reading: Reading) -> None:
         """The first route of a space has given its probe vectors."""
         self._spaces[key] = Space(endpoint, reading, {endpoint: 0.0})
 

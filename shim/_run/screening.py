@@ -137,7 +137,7 @@ def _rule(probing: Probing, key: str, endpoint: str, reading: space.Reading) -> 
     with board.lock:
         known = board.references.space(key)
         if known is None:
-            board.references.set(key, endpoint, reading)
+            board.references.put(key, endpoint, reading)
             found = None
         else:
             found = space.compare(known.reading, reading)

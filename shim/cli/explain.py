@@ -55,9 +55,8 @@ def _show(plan: Explanation, router: Router, model: str) -> None:
             out.print(f"Did you mean: {', '.join(plan.suggestions)}?")
         out.print(f"Families of {router.config.source}: {families or 'none'}")
         return
-    out.print(
-        f"{plan.kind.value} family {plan.family}, mode {plan.mode}, at most {plan.most_requests} requests for one call"
-    )
+    most = f", at most {plan.most_requests} requests a call" if plan.steps else ""
+    out.print(f"{plan.kind.value} family {plan.family}, mode {plan.mode}{most}")
     out.print()
     if plan.steps:
         out.print(tables.table(("#", "route", "keys", "ready", "$/M in", "$/M out"), _steps(plan), right=("#",)))

@@ -68,12 +68,22 @@ def _lacks(preset: ProviderPreset, environ: Mapping[str, str]) -> str:
     return ""
 
 
-def toml_for(chosen: list[Found], *, with_local: bool) -> str:
-    """The whole file. It loads in the environment that the providers were found in."""
+def toml_for(chosen: list[Found], lacking: list[Found], *, with_local: bool) -> str:
+    """The whole file. It loads in the environment that the providers were found in.
+
+    `lacking` are providers that need more than their key: they stand there as comments.
+    """
     families = _served(chosen)
     if with_local:
         families[WORDLLAMA.name] = [f"local/{WORDLLAMA.name}"]
-    parts = [_HEAD, _default(families), _providers(chosen, with_local), _families(families), _chat(chosen), _POLICY]
+    parts = [
+        _HEAD,
+        _default(families),
+        _providers(chosen, lacking, with_local),
+        _families(families),
+        _chat(chosen),
+        _POLICY,
+    ]
     return "\n".join(parts)
 
 
@@ -90,7 +100,7 @@ def _default(families: dict[str, list[str]]) -> str:
     return f'default_embedding = {json.dumps(first)}  # what model="auto" means for embeddings\n' if first else ""
 
 
-def _providers(chosen: list[Found], with_local: bool) -> str:
+def _providers(chosen: list[Found], lacking: list[Found], with_local: bool) -> str:
     lines = [
         "# ---- providers: names of presets, so that base URL, key variable and limits are known ---------------",
         "",
@@ -101,6 +111,8 @@ def _providers(chosen: list[Found], with_local: bool) -> str:
         lines += [f"[providers.{_name(one.name)}]  # key from ${one.variable}{use}"]
     if with_local:
         lines += ["[providers.local]  # a small model in this process: no key, nothing is sent"]
+    for one in lacking:
+        lines += ["", f"# {one.variable} is set, but {one.lacks}:", f"# [providers.{_name(one.name)}]"]
     lines += [
         "",
         "# Any other OpenAI-compatible service:",

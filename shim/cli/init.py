@@ -36,7 +36,10 @@ def init(
             "or install the local model with pip install 'openai-shim[local]'"
         )
     chosen = _chosen(found, yes)
-    _write(path, toml_for(chosen, with_local=WORDLLAMA.is_installed))
+    if not chosen and not WORDLLAMA.is_installed:
+        raise Complaint("no provider was chosen, so nothing was written")
+    lacking = [one for one in found if not one.is_usable]
+    _write(path, toml_for(chosen, lacking, with_local=WORDLLAMA.is_installed))
     _tell(path, chosen)
 
 

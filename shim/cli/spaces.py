@@ -37,7 +37,7 @@ def kept_spaces(config: Config, family: FamilyConfig) -> list[KeptSpace]:
     place = folder()
     if place is None or not place.is_dir():
         return []
-    routes = {_endpoint(config, route): route.route for route in family.routes}
+    routes = {route.route: _endpoint(config, route) for route in family.routes}
     slug = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{family.name} ")
     found = []
     for path in sorted(place.glob("*.json")):
@@ -66,5 +66,6 @@ def _read(path: Path, routes: dict[str, str]) -> KeptSpace | None:
         set_by = str(document["set_by"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    figures = {routes[endpoint]: figure for endpoint, figure in members.items() if endpoint in routes}
-    return KeptSpace(path.name.split(".json")[0].rpartition(".")[0], routes.get(set_by, set_by), figures)
+    figures = {route: members[endpoint] for route, endpoint in routes.items() if endpoint in members}
+    setter = next((route for route, endpoint in routes.items() if endpoint == set_by), set_by)
+    return KeptSpace(path.name.removesuffix(".json").rpartition(".")[0], setter, figures)

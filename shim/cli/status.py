@@ -114,7 +114,7 @@ def _show(
     lines = [(line.name, _state(line.state), _keys(line), line.base_url) for line in providers]
     out.print(tables.table(("provider", "state", "key", "base URL"), lines))
     out.print()
-    out.print(tables.table(("family", "kind", "dim", "route", "prio", "state"), _rows(routes), right=("dim", "prio")))
+    out.print(tables.table(("family and route", "priority", "state"), _rows(routes), right=("priority",)))
     out.print()
     if policy:
         out.print("Policy that differs from the defaults:")
@@ -139,13 +139,13 @@ def _keys(line: ProviderLine) -> str:
 
 def _rows(routes: list[RouteLine]) -> list[tuple[tables.Cell, ...]]:
     rows: list[tuple[tables.Cell, ...]] = []
-    before = ""
+    family = ""
     for line in routes:
-        is_new = line.family != before
-        before = line.family
-        length = str(line.dimensions) if is_new and line.dimensions else ""
-        head = (line.family, line.kind, length) if is_new else ("", "", "")
-        rows.append((*head, line.route, str(line.priority), _state(line.state)))
+        if line.family != family:
+            family = line.family
+            length = f", {line.dimensions} dimensions" if line.dimensions else ""
+            rows.append((tables.styled(f"{family} ({line.kind}{length})", "bold"), "", ""))
+        rows.append((f"  {line.route}", str(line.priority), _state(line.state)))
     return rows
 
 

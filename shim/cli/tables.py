@@ -23,7 +23,7 @@ def console(*, stderr: bool = False) -> Console:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]] = (), *, right: Sequence[str] = ()) -> Table:
     """A table with those headings; the columns in `right` hold numbers."""
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False, header_style="bold")
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
     for name in columns:
         made.add_column(name, overflow="fold", justify="right" if name in right else "left")
     for row in rows:

@@ -21,6 +21,12 @@ import runner  # noqa: E402  found through the line above
 
 DATASET = "embed_dataset"
 
+# The runner drops its async clients without closing them, as users do: asyncio then complains of their transports.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
 
 def _scripted() -> list[dict[str, Any]]:
     cases = json.loads((FOLDER / "cases.json").read_text())["cases"]
