@@ -34,6 +34,7 @@ class _Routed:
     _given: Mapping[str, object]
     _is_ours: bool
     _is_placeholder: bool
+    _known_parts: tuple[Any, Any, Any, Any, str] | None = None
 
     # -- construction
 
@@ -78,14 +79,17 @@ class _Routed:
 
     def _parts(self) -> tuple[Any, Any, Any, str]:
         """The engine, the flavour and pools of the HTTP client, and the client's own base URL."""
-        from shim._http.clients import pools_of
-        from shim._http.flavour import flavour_of
-
         assert self._router is not None
-        http_client = self._client  # type: ignore[attr-defined]
-        flavour = flavour_of(http_client)
-        pools = None if flavour is None else pools_of(http_client, flavour, is_ours=self._is_ours)
-        return self._router._engine, flavour, pools, str(self.base_url).rstrip("/")  # type: ignore[attr-defined]
+        http_client, base_url = self._client, self._base_url  # type: ignore[attr-defined]
+        known = self._known_parts
+        if known is None or known[0] is not http_client or known[1] is not base_url:
+            from shim._http.clients import pools_of
+            from shim._http.flavour import flavour_of
+
+            flavour = flavour_of(http_client)
+            pools = None if flavour is None else pools_of(http_client, flavour, is_ours=self._is_ours)
+            known = self._known_parts = (http_client, base_url, flavour, pools, str(base_url).rstrip("/"))
+        return self._router._engine, *known[2:]
 
     def _refuse_placeholder(self, request: Any) -> None:
         if self._is_placeholder and PLACEHOLDER in request.headers.get("authorization", ""):

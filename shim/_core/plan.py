@@ -17,6 +17,7 @@ from shim._core.request import Request, count_inputs
 from shim.config import FamilyConfig, ProviderConfig, RouteConfig
 from shim.events import Kind
 
+_KEPT_PLANS = 64
 OWN_KEY = -1
 """In place of the index of a key: the caller's own, or none at all for a provider that needs none."""
 
@@ -41,6 +42,8 @@ class FamilyState:
     hedge_budget: Budget
     turn: int = 0
     locked: int | None = None
+    fixed: dict[str, Plan] = field(default_factory=dict)
+    """Plans that do not depend on the request, by the client's own base URL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +102,34 @@ def make_plan(
     only_first: bool = False,
 ) -> Plan:
     """The plan for a request over its family and, for chat, the families that it falls back on."""
-    plan = Plan()
     if request.kind is Kind.EMBEDDING:
         families = families[:1]  # the family law: an embedding call never leaves its family
+    elif pinned is None and not only_first and all(map(is_fixed, families)):
+        known = families[0].fixed.get(request.own_base)
+        if known is None:
+            known = _make(request, families, draw, None, only_first=False)
+            if len(families[0].fixed) < _KEPT_PLANS:
+                families[0].fixed[request.own_base] = known
+        return known
+    return _make(request, families, draw, pinned, only_first=only_first)
+
+
+def is_fixed(family: FamilyState) -> bool:
+    """Whether its routes always come in the same order, each with one key or none."""
+    return family.config.policy.order == "priority" and all(len(route.provider.keys) < 2 for route in family.routes)
+
+
+def _make(
+    request: Request,
+    families: list[FamilyState],
+    draw: Callable[[], float],
+    pinned: str | None,
+    *,
+    only_first: bool,
+) -> Plan:
+    plan = Plan()
+    if pinned is not None:
+        families = families[:1]  # a pin names a route of this family, not whatever else its provider serves
     for family in families:
         for route in in_order(family, draw):
             reason, fit = why_not(request, family, route, pinned)
@@ -119,6 +147,8 @@ def in_order(family: FamilyState, draw: Callable[[], float]) -> Iterator[RouteSt
     order = family.config.policy.order
     if len(family.routes) == 1:
         return iter(family.routes)
+    if order == "priority":
+        return iter(sorted(family.routes, key=lambda route: route.config.priority))
     places = [
         Place(
             route.config.priority,

@@ -38,6 +38,9 @@ _NEVER = frozenset(
         b"x-shim-fallback",
     }
 )
+_CREDENTIALS = frozenset(
+    {b"authorization", b"proxy-authorization", b"api-key", b"x-api-key", b"x-goog-api-key", b"cookie"}
+)
 _ABOUT_THE_ACCOUNT = frozenset({b"openai-organization", b"openai-project"})
 _KEY_QUERY = frozenset({"key", "api_key", "api-key", "apikey", "token", "access_token", "subscription-key"})
 
@@ -103,7 +106,7 @@ def secrets_of(provider: ProviderConfig) -> list[str]:
 
 def own_credentials(request: Request) -> list[tuple[bytes, bytes]]:
     """The caller's own key, for the route whose base URL is the client's own and that has no key configured."""
-    return [(name, value) for name, value in request.headers if name.lower() in (b"authorization", b"api-key")]
+    return [(name, value) for name, value in request.headers if name.lower() in _CREDENTIALS]
 
 
 def credentials(provider: ProviderConfig, key: KeyConfig) -> tuple[bytes, bytes] | None:
@@ -118,6 +121,12 @@ def credentials(provider: ProviderConfig, key: KeyConfig) -> tuple[bytes, bytes]
             return (b"x-api-key", secret)
         case "none":
             return None
+
+
+def _replaced(headers: list[tuple[bytes, bytes]], by: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The headers with `by` in place of those of the same names: sent twice, which one counts is anybody's guess."""
+    names = {name.lower() for name, _ in by}
+    return [*(pair for pair in headers if pair[0].lower() not in names), *by]
 
 
 class Writer:
@@ -152,8 +161,9 @@ class Writer:
         elif self._provider.base_url == request.own_base:
             headers += own_credentials(request)
         if request.is_stream:
-            headers.append((b"Accept-Encoding", b"identity"))
-        headers += self._extra
+            headers = _replaced(headers, [(b"Accept-Encoding", b"identity")])
+        if self._extra:
+            headers = _replaced(headers, self._extra)
         return Prepared(request.method, self._url(path, request), headers, body)
 
     # -- the URL
@@ -164,7 +174,8 @@ class Writer:
         if url is None:
             base = self._provider.base_url.replace("{model}", quote(self._route.model, safe=""))
             pairs = urlencode(self._provider.query)
-            kept = "&".join(part for part in (_without_keys(query), pairs) if part)
+            callers = _without_keys(query) if self._auth else query.decode("latin-1")
+            kept = "&".join(part for part in (callers, pairs) if part)
             url = f"{base}{path}?{kept}" if kept else base + path
             if len(self._urls) < 64:
                 self._urls[path, query] = url
@@ -210,7 +221,7 @@ class Writer:
         rules = self._route.input_type
         asked = text_of(fields.get("input_type"))
         neutral = asked if asked in _NEUTRAL else None
-        if neutral is not None:
+        if neutral is not None and self._provider.wire != "cohere":  # its own wire translates the word
             fields.pop("input_type")
         if rules.parameter is not None and (neutral is not None or asked is None):
             value = {"query": rules.query, "document": rules.document, None: rules.default}[neutral]

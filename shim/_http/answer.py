@@ -14,7 +14,7 @@ from shim._core.vectors import Embedded
 from shim._http.flavour import Flavour
 from shim._http.live import Live, achunks_of, chunks_of, stream_classes
 from shim._run.flight import Flight, Won
-from shim.events import Call
+from shim.events import Call, Verdict
 
 EXTENSION = "shim"
 _DROPPED = frozenset({"set-cookie", "content-length", "content-encoding", "transfer-encoding", "connection"})
@@ -38,12 +38,15 @@ def answer_of(flight: Flight, flavour: Flavour, request: Any, *, is_async: bool)
     """The response for the caller: a valid answer, an open stream, the provider's own refusal, or the 503."""
     won = flight.winner
     if won is None:
-        return _nobody(flight, flavour, request)
-    if isinstance(won.reply.live, Live):
-        return _stream(flight, won, won.reply.live, flavour, request, is_async=is_async)
-    if won.judgement.verdict.value != "ok":
-        return _refusal(flight, won, flavour, request)
-    return _whole(flight, won, flavour, request)
+        answer = _nobody(flight, flavour, request)
+    elif isinstance(won.reply.live, Live):
+        answer = _stream(flight, won, won.reply.live, flavour, request, is_async=is_async)
+    elif won.judgement.verdict is not Verdict.OK:
+        answer = _refusal(flight, won, flavour, request)
+    else:
+        answer = _whole(flight, won, flavour, request)
+    flight.let_go()
+    return answer
 
 
 def _shown(flight: Flight, won: Won) -> list[tuple[str, str]]:
@@ -68,8 +71,8 @@ def _whole(flight: Flight, won: Won, flavour: Flavour, request: Any) -> Any:
     is_native = won.running.slot.route.provider.wire in ("openai", "azure")
     if response is not None and is_native and (embedded is None or embedded.intact):
         response.request = request
-        response.headers.update(_shown(flight, won))
-        response.headers.pop("set-cookie", None)
+        raw = [pair for pair in response.headers.raw if pair[0].lower() != b"set-cookie"]
+        response.headers = flavour.module.Headers(raw + [(n.encode(), v.encode()) for n, v in _shown(flight, won)])
         response.extensions[EXTENSION] = served
         return response
     body = won.reply.outcome.body

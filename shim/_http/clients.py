@@ -8,6 +8,7 @@ which other clients have been given meanwhile, and their calls hang (openai-pyth
 from __future__ import annotations
 
 import contextlib
+import weakref
 from functools import cache
 from typing import Any
 
@@ -15,6 +16,7 @@ from shim._http.flavour import Flavour
 from shim._http.pools import Pools
 
 _PLACE = "_shim_pools"
+_OF_CALLERS: weakref.WeakKeyDictionary[Any, Pools] = weakref.WeakKeyDictionary()
 
 
 def pools_of(client: Any, flavour: Flavour, *, is_ours: bool) -> Pools:
@@ -24,7 +26,10 @@ def pools_of(client: Any, flavour: Flavour, *, is_ours: bool) -> Pools:
     if known is not None:
         return known
     if not is_ours:
-        return Pools(client, flavour.module.URL, None)
+        found = _OF_CALLERS.get(client)
+        if found is None:
+            found = _OF_CALLERS[client] = Pools(client, flavour.module.URL, None)
+        return found
     original: Any = type(client)
     settings = _settings(client)
     pools = Pools(client, flavour.module.URL, lambda: _plain(original)(**settings))

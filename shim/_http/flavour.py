@@ -26,6 +26,43 @@ class Flavour:
             ssl.SSLError,
             anyio.EndOfStream,
         )
+        self.request = self._quick_request if self._is_as_expected() else self._full_request
+
+    def _full_request(
+        self, method: str, url: Any, headers: list[tuple[bytes, bytes]], body: bytes, extensions: dict[str, Any]
+    ) -> Any:
+        """A request, by the library's own constructor."""
+        made = self.module.Request(method, url, headers=headers, content=body, extensions=extensions)
+        made.url = url  # the constructor makes a plain one of it
+        return made
+
+    def _quick_request(
+        self, method: str, url: Any, headers: list[tuple[bytes, bytes]], body: bytes, extensions: dict[str, Any]
+    ) -> Any:
+        """The same request without parsing the URL and the headers again: a tenth of the time."""
+        hx = self.module
+        made = hx.Request.__new__(hx.Request)
+        made.method = method
+        made.url = url
+        length = (b"Content-Length", b"%d" % len(body))
+        made.headers = hx.Headers([(b"Host", url.netloc), *headers, length])
+        made.extensions = extensions
+        made.stream = hx.ByteStream(body)
+        made._content = body
+        return made
+
+    def _is_as_expected(self) -> bool:
+        """Whether a request made the quick way is what the constructor makes; a later release may differ."""
+        arguments: Any = (
+            "POST",
+            self.module.URL("https://a.invalid/v1?b=c"),
+            [(b"Accept", b"*/*")],
+            b"{}",
+            {"timeout": {}},
+        )
+        quick, full = self._quick_request(*arguments), self._full_request(*arguments)
+        same = set(vars(quick)) == set(vars(full)) and sorted(quick.headers.raw) == sorted(full.headers.raw)
+        return same and quick.content == full.content and type(quick.stream) is type(full.stream)
 
     def outcome(self, error: BaseException, *, is_overdue: bool, during: Fault) -> Outcome:
         """What an exception amounts to. `during` is the fault to name when a limit of ours ended the exchange."""

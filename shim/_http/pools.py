@@ -33,8 +33,8 @@ class Pools:
     """Hands out clients to send with. `sibling` makes another client like the first; None when the caller owns it."""
 
     def __init__(self, client: Any, url_type: Any, sibling: Callable[[], Any] | None) -> None:
-        # The client owns its pools: a strong reference back would keep it from being closed when it is dropped.
-        self._client = weakref.ref(client) if sibling is not None else lambda: client
+        # Weak: the pools live as long as the client does, and must not keep it from being closed when it is dropped.
+        self._client = weakref.ref(client)
         self._url_type = url_type
         self._sibling = sibling
         self._is_async = hasattr(client, "aclose")

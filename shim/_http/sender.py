@@ -52,13 +52,10 @@ class _Sender:
         self._clock = clock
 
     def _build(self, exchange: Exchange) -> tuple[Any, intake.Limits]:
-        prepared, hx = exchange.prepared, self._flavour.module
+        prepared = exchange.prepared
         limits = intake.Limits(exchange.until, exchange.connect, self._clock.now)
         url = self._pools.url(prepared.url, self._secrets)
-        request = hx.Request(
-            prepared.method, url, headers=prepared.headers, content=prepared.body, extensions={"timeout": limits}
-        )
-        request.url = url  # the constructor makes a plain one of it
+        request = self._flavour.request(prepared.method, url, prepared.headers, prepared.body, {"timeout": limits})
         return request, limits
 
     def _in_process(self, exchange: Exchange) -> Reply:

@@ -9,7 +9,7 @@ from shim._core import exhausted, vectors
 from shim._core.call import FOREVER, Action, Cancel, End, Finish, Limits, Machine, Start, Wait
 from shim._core.health import acquire, release, settle
 from shim._core.outcome import Judgement, Outcome
-from shim._core.plan import Plan, make_plan
+from shim._core.plan import FamilyState, Plan, Slot, make_plan
 from shim._core.prepare import DROPPABLE, Prepared
 from shim._core.request import Request
 from shim._core.stream import StreamWatch
@@ -68,6 +68,32 @@ class Won:
     record: Attempt | None = None
 
 
+class _Shared:
+    """What the machine asks of the shared state; the board's lock is held. Apart from the flight, so that neither holds
+    the other and both are freed at once."""
+
+    __slots__ = ("_slots", "_state")
+
+    def __init__(self, slots: list[Slot], state: FamilyState) -> None:
+        self._slots = slots
+        self._state = state
+
+    def ready_at(self, lane: int, now: float) -> float:
+        slot = self._slots[lane]
+        return slot.route.health.ready_at(slot.key, now)
+
+    def probe_at(self, lane: int, now: float) -> float:
+        slot = self._slots[lane]
+        health = slot.route.health
+        return health.breaker_until(now) if health.benched_until(slot.key) <= now else FOREVER
+
+    def take_retry(self) -> bool:
+        return self._state.retry_budget.withdraw()
+
+    def take_hedge(self) -> bool:
+        return self._state.hedge_budget.withdraw()
+
+
 class Flight:
     """Drivers call `begin`, run the `script` of every `Start`, hand its result to `settle`, and `wake` after a `Wait`,
     until a `Finish` comes; `abandon` when the caller goes away."""
@@ -111,24 +137,8 @@ class Flight:
         self.started = self._clock.now()
         self.wall = self._clock.wall()
         self._plan = self._make_plan()
-        self._machine = Machine(self._plan.lanes, self._limits(), self, self._clock.jitter)
-
-    # -- what the machine asks of the shared state (the lock is held)
-
-    def ready_at(self, lane: int, now: float) -> float:
-        slot = self._plan.slots[lane]
-        return slot.route.health.ready_at(slot.key, now)
-
-    def probe_at(self, lane: int, now: float) -> float:
-        slot = self._plan.slots[lane]
-        health = slot.route.health
-        return health.breaker_until(now) if health.benched_until(slot.key) <= now else FOREVER
-
-    def take_retry(self) -> bool:
-        return self._state.retry_budget.withdraw()
-
-    def take_hedge(self) -> bool:
-        return self._state.hedge_budget.withdraw()
+        shared = _Shared(self._plan.slots, self._state)
+        self._machine = Machine(self._plan.lanes, self._limits(), shared, self._clock.jitter)
 
     # -- steps
 
@@ -297,6 +307,13 @@ class Flight:
         retry_after = None if call.retry_at is None else max(0.0, call.retry_at - self._clock.wall())
         body = exhausted.body_for(message, call.kind, call.family, call.attempts, retry_after)
         return message, body, exhausted.headers_for(retry_after)
+
+    def let_go(self) -> None:
+        """The answer is made: keep the records, not the replies. A response that holds its own body through us would
+        live until the next full garbage collection."""
+        for won in self._judged.values():
+            won.reply = Reply(NOTHING, won.reply.first_byte_at)
+            won.embedded = None
 
     def masked(self, text: str) -> str:
         """The text without anything that is or looks like a key."""

@@ -46,7 +46,8 @@ def record_of(
     status = reply.outcome.status
     if judgement is not None and judgement.status is not None:
         status = judgement.status
-    benched = health.ready_at(slot.key, now)
+    is_ok = judgement is None or judgement.verdict is Verdict.OK
+    benched = now if is_ok else health.ready_at(slot.key, now)
     return Attempt(
         number=running.number,
         family=slot.family.config.name,

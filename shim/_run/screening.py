@@ -46,7 +46,7 @@ class Probing:
 def space_key(slot: Slot, request: Request) -> str:
     """The space that a request's vectors belong to: family, length and input type."""
     fit = slot.lengths
-    length = (fit.truncate_to or fit.expect) if fit is not None else None
+    length = (fit.truncate_to or fit.send) if fit is not None else None  # not what is locked: it is unknown at first
     input_type = text_of(request.fields.get("input_type")) or "any"
     return f"{slot.family.config.name} {length or 'native'} {input_type}"
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from shim._run.system import Clock
 
 FOREVER = float("inf")
+_LONGEST_SLEEP = 3600.0  # seconds; the platform's limit is far off, but there is one
 
 
 class Watch:
@@ -76,7 +77,7 @@ class Watchdog:
                     watch.end()
                 elif watch.at < self.wakes_at:
                     self.wakes_at = watch.at
-            self._wake.wait(None if self.wakes_at == FOREVER else max(0.0, self.wakes_at - now))
+            self._wake.wait(None if self.wakes_at == FOREVER else min(max(0.0, self.wakes_at - now), _LONGEST_SLEEP))
 
 
 _dogs: list[Watchdog] = []

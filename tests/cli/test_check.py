@@ -14,6 +14,7 @@ from tests.cli.places import MODEL, backwards, chats, insists_on, model, run
 
 pytest.importorskip("numpy", reason="needs the local extra")
 GOOD, BAD = "good-key-4711", "bad-key-0815"
+EMBEDDING = 'kind = "embedding"\ndimensions = 256'
 
 
 class Town:
@@ -29,7 +30,7 @@ class Town:
         url = "http://127.0.0.1:9/v1" if handler is None else self._stack.enter_context(serve(handler)).base_url
         self._providers.append(f'[providers.{name}]\nbase_url = "{url}"\n{more}\n')
 
-    def family(self, name: str, *routes: str, more: str = 'kind = "embedding"\ndimensions = 256') -> None:
+    def family(self, name: str, *routes: str, more: str = EMBEDDING) -> None:
         self._families.append(f"[families.{name}]\n{more}\nroutes = {json.dumps(routes)}\n")
 
     def check(self, *arguments: str) -> tuple[int, str]:
@@ -106,13 +107,21 @@ def test_a_sick_route_is_told_and_the_others_are_still_asked(
 ) -> None:
     town.provider("sick", handler)
     town.provider("well", model)
-    town.family("words", f"sick/{MODEL}", f"sick/{MODEL}-2", f"well/{MODEL}")
-    code, lines = town.lines("--timeout", "0.5")
+    town.family("words", f"sick/{MODEL}", f"well/{MODEL}", more=f"{EMBEDDING}\npolicy = {{ space_check = false }}")
+    code, lines = town.lines("--timeout", "1.5")
     assert code == 1
-    assert [line["is_good"] for line in lines] == [False, False, True]
+    assert [line["is_good"] for line in lines] == [False, True]
     assert lines[0]["is_reachable"] is is_reachable
     assert word in str(lines[0]["words"])
-    assert "no attempt" not in str(lines[1]["words"])
+    assert lines[1]["space"] == "check is off"
+
+
+def test_what_befell_one_route_does_not_keep_another_of_the_same_key_from_being_asked(town: Town) -> None:
+    town.provider("keyed", insists_on(GOOD), f'api_key = "{BAD}"')
+    town.family("words", f"keyed/{MODEL}", f"keyed/{MODEL}-2")
+    code, lines = town.lines()
+    assert code == 1
+    assert ["401" in str(line["words"]) for line in lines] == [True, True]
 
 
 def test_what_is_off_is_left_out_and_what_has_no_key_is_bad(town: Town) -> None:

@@ -30,8 +30,8 @@ def test_it_shows_429_timeout_breaker_and_recovery_and_the_right_vectors(place: 
 @installed
 def test_wrong_vectors_end_in_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
     """The comparison is with the model itself: here the truth is another."""
-    monkeypatch.setattr(demo_stage, "ATTEMPT_TIMEOUT", 0.4)
-    monkeypatch.setattr(demo_stage, "RETRY_AFTER", 1.0)
+    monkeypatch.setattr(demo_stage, "ATTEMPT_TIMEOUT", 0.6)
+    monkeypatch.setattr(demo_stage, "RETRY_AFTER", 2.0)
     truthful = demo_stage.direct_vectors
     monkeypatch.setattr(demo_stage, "direct_vectors", lambda texts: truthful(texts)[::-1])
     code, out, _ = run("demo")

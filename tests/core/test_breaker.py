@@ -27,7 +27,7 @@ def take(breaker: Breaker, now: float = 0.0, *, early: bool = False) -> Permit:
 
 
 def play(breaker: Breaker, history: str, start: float = 0.0, pace: float = 1.0) -> float:
-    """One attempt per letter, `pace` seconds apart: s success, f failure, n neutral, r released. Returns the instant."""
+    """One attempt per letter, `pace` seconds apart: s success, f failure, n neutral, r released. Returns the end."""
     now = start
     for letter in history:
         permit = take(breaker, now)
@@ -293,8 +293,8 @@ class Walk(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.rules = BreakerRules(failures=2, window_min=4, window=30.0, cooldown=5.0, max_cooldown=20.0, probes=2)
-        self.breaker = Breaker(self.rules)
+        self.law = BreakerRules(failures=2, window_min=4, window=30.0, cooldown=5.0, max_cooldown=20.0, probes=2)
+        self.breaker = Breaker(self.law)
         self.now = 0.0
         self.out: list[Permit] = []
         self.was = CLOSED
@@ -335,13 +335,13 @@ class Walk(RuleBasedStateMachine):
     @invariant()
     def permits_never_exceed_probes(self) -> None:
         live = [p for p in self.out if p.is_probe and p.generation == self.breaker._generation]
-        assert len(live) <= self.rules.probes
+        assert len(live) <= self.law.probes
         if self.breaker.state is HALF_OPEN:
-            assert (self.breaker.acquire(FOREVER) is None) == (len(live) == self.rules.probes)
+            assert (self.breaker.acquire(FOREVER) is None) == (len(live) == self.law.probes)
             self._give_back(live)
 
     def _give_back(self, live: list[Permit]) -> None:
-        if len(live) < self.rules.probes:
+        if len(live) < self.law.probes:
             self.breaker.release(Permit(self.breaker._generation, True))
 
     @invariant()
@@ -355,7 +355,7 @@ class Walk(RuleBasedStateMachine):
     @invariant()
     def it_never_opens_for_longer_than_allowed(self) -> None:
         if self.breaker.state is OPEN:
-            assert self.breaker.open_until - self.now <= self.rules.max_cooldown
+            assert self.breaker.open_until - self.now <= self.law.max_cooldown
 
 
 Walk.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

@@ -149,7 +149,8 @@ class World:
         before = [seen for seen in self.seen.values() if self.lanes[seen.start.lane].route == lane.route]
         asked_anew = bool(before) and before[-1].asked_again
         if start.early:
-            assert may_be_early and start.number == 1
+            assert may_be_early
+            assert start.number == 1
             assert all(self.ready_at(other, self.now) > self.now for other in range(len(self.lanes)))
             assert self.cooldown.get(start.lane, 0.0) <= self.now, "probed a cooldown"
         elif not asked_anew:
@@ -157,7 +158,8 @@ class World:
         if start.purpose in FIRST_PASS:
             for seen in before:
                 assert seen.start.lane != start.lane, "a lane twice in the first pass"
-                assert seen.denied or seen.scope in OF_A_KEY, "a route twice in the first pass"
+                moves_on = seen.denied or seen.asked_again or seen.scope in OF_A_KEY
+                assert moves_on, "a route twice in the first pass"
         self.seen[start.number] = Seen(start, self.now)
 
 

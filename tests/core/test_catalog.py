@@ -42,7 +42,9 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize(("model", "kind", "family", "pinned"), NAMES, ids=[f"{m or 'empty'}-{k}" for m, k, *_ in NAMES])
+@pytest.mark.parametrize(
+    ("model", "kind", "family", "pinned"), NAMES, ids=[f"{m or 'empty'}-{k}" for m, k, *_ in NAMES]
+)
 def test_a_name_means_a_family(model: str, kind: Kind, family: str, pinned: str | None) -> None:
     found = CATALOG.resolve(model, kind)
     assert found is not None

@@ -346,5 +346,3 @@ def test_percentiles_look_back_on_a_bounded_number_of_answers() -> None:
     for number in range(300):
         attempt(route, OK, seconds=float(number))
     assert route.percentile(0.0) == 44.0
-
-

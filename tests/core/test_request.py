@@ -162,7 +162,8 @@ def test_reading_and_writing_keeps_the_meaning(value: dict[str, object]) -> None
 
 
 @pytest.mark.parametrize(
-    ("raw", "text"), [('"m"', "m"), ('"\\u00e9"', "é"), ("null", None), ("5", None), ('["m"]', None), ('"\\ud800"', None)]
+    ("raw", "text"),
+    [('"m"', "m"), ('"\\u00e9"', "é"), ("null", None), ("5", None), ('["m"]', None), ('"\\ud800"', None)],
 )
 def test_text_of(raw: str, text: str | None) -> None:
     assert text_of(Raw(raw.encode())) == text
@@ -181,7 +182,13 @@ def test_an_absent_field_is_neither_text_nor_number_nor_true() -> None:
 
 @pytest.mark.parametrize(
     ("raw", "true", "null"),
-    [("true", True, False), (" true ", True, False), ("false", False, False), ("null", False, True), ("1", False, False)],
+    [
+        ("true", True, False),
+        (" true ", True, False),
+        ("false", False, False),
+        ("null", False, True),
+        ("1", False, False),
+    ],
 )
 def test_is_true_and_is_null(raw: str, true: bool, null: bool) -> None:
     assert (is_true(Raw(raw.encode())), is_null(Raw(raw.encode()))) == (true, null)
@@ -220,7 +227,11 @@ FORMS = [
     ("the model last", form(AUDIO, ('name="model"', b"old")), b"old"),
     ("the model with a content type", form(('name="model"\r\nContent-Type: text/plain', b"old"), AUDIO), b"old"),
     ("an unquoted name", form(("name=model", b"old")), b"old"),
-    ("a file that is called model", form(('name="file"; filename="model"', b"sound"), ('name="model"', b"old")), b"old"),
+    (
+        "a file that is called model",
+        form(('name="file"; filename="model"', b"sound"), ('name="model"', b"old")),
+        b"old",
+    ),
     ("an empty model", form(('name="model"', b"")), b""),
 ]
 
@@ -230,7 +241,7 @@ def test_the_model_of_a_form_is_replaced_and_nothing_else(body: bytes, model: by
     assert multipart_model(body) == model.decode()
     renamed = multipart_with_model(body, r"new/\1é")
     assert multipart_model(renamed) == r"new/\1é"
-    end = rb'name=model' if b"name=model" in body else rb'name="model"'
+    end = rb"name=model" if b"name=model" in body else rb'name="model"'
     head, tail = body.rsplit(end, 1)
     assert renamed == head + end + tail.replace(model + b"\r\n--", r"new/\1é".encode() + b"\r\n--", 1)
 
