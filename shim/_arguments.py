@@ -24,7 +24,7 @@ class Shared(TypedDict, total=False):
     provider: Any
     workload_identity: Any
     data_residency: str | None
-    timeout: float | openai.Timeout | None | openai.NotGiven
+    timeout: float | openai.Timeout | openai.NotGiven | None
     max_retries: int
     default_headers: Mapping[str, str] | None
     default_query: Mapping[str, object] | None

@@ -34,7 +34,7 @@ class _Routed:
     _given: Mapping[str, object]
     _is_ours: bool
     _is_placeholder: bool
-    _known_parts: tuple[Any, Any, Any, Any, str] | None = None
+    _known_parts: tuple[Any, Any, Any, str] | None = None
 
     # -- construction
 
@@ -77,8 +77,8 @@ class _Routed:
             max_retries=self.max_retries if "max_retries" in self._given else None,  # type: ignore[attr-defined]
         )
 
-    def _parts(self) -> tuple[Any, Any, Any, str]:
-        """The engine, the flavour and pools of the HTTP client, and the client's own base URL."""
+    def _parts(self, *, is_async: bool) -> tuple[Any, Any, str]:
+        """The engine, what sends over the HTTP client (None for one of another kind), and the client's own base URL."""
         assert self._router is not None
         http_client, base_url = self._client, self._base_url  # type: ignore[attr-defined]
         known = self._known_parts
@@ -86,10 +86,12 @@ class _Routed:
             from shim._http.clients import pools_of
             from shim._http.flavour import flavour_of
 
-            flavour = flavour_of(http_client)
-            pools = None if flavour is None else pools_of(http_client, flavour, is_ours=self._is_ours)
-            known = self._known_parts = (http_client, base_url, flavour, pools, str(base_url).rstrip("/"))
-        return self._router._engine, *known[2:]
+            flavour, sender = flavour_of(http_client), None
+            if flavour is not None:
+                pools = pools_of(http_client, flavour, is_ours=self._is_ours)
+                sender = self._router._engine.sender(flavour, pools, is_async=is_async)
+            known = self._known_parts = (http_client, base_url, sender, str(base_url).rstrip("/"))
+        return self._router._engine, known[2], known[3]
 
     def _refuse_placeholder(self, request: Any) -> None:
         if self._is_placeholder and PLACEHOLDER in request.headers.get("authorization", ""):
@@ -200,9 +202,9 @@ class OpenAI(_Routed, openai.OpenAI):
 
     def _send_request(self, request: Any, *, stream: bool, **rest: Any) -> Any:
         if self._router is not None:
-            engine, flavour, pools, own = self._parts()
-            if flavour is not None:
-                answer = engine.send(request, flavour, pools, own, self._options(request))
+            engine, sender, own = self._parts(is_async=False)
+            if sender is not None:
+                answer = engine.send(request, sender, own, self._options(request))
                 if answer is not None:
                     return answer
             self._refuse_placeholder(request)
@@ -253,9 +255,9 @@ class AsyncOpenAI(_Routed, openai.AsyncOpenAI):
 
     async def _send_request(self, request: Any, *, stream: bool, **rest: Any) -> Any:
         if self._router is not None:
-            engine, flavour, pools, own = self._parts()
-            if flavour is not None:
-                answer = await engine.async_send(request, flavour, pools, own, self._options(request))
+            engine, sender, own = self._parts(is_async=True)
+            if sender is not None:
+                answer = await engine.async_send(request, sender, own, self._options(request))
                 if answer is not None:
                     return answer
             self._refuse_placeholder(request)

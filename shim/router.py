@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from shim import loading
 from shim._http.engine import Engine
 from shim._run import inspection
 from shim._run.board import Board
+from shim._run.inspection import Explanation, SpaceStatus, Status
 from shim._run.references import References
 from shim._run.system import Clock, SystemClock
 from shim.config import Config
@@ -19,9 +21,10 @@ from shim.events import BreakerState, Call, Observer
 
 if TYPE_CHECKING:
     from shim._http.sender import InProcess
-    from shim._run.inspection import Explanation, Status
 
-__all__ = ["Router"]
+__all__ = ["Explanation", "Router", "SpaceStatus", "Status"]
+
+logging.getLogger("shim").addHandler(logging.NullHandler())
 
 
 def _cache_folder(environ: Mapping[str, str]) -> Path | None:
@@ -70,6 +73,10 @@ class Router:
     def status(self) -> Status:
         """Providers, keys, routes, breakers, cooldowns, latencies (p50 and p95, seconds), tokens and cost, as of now."""
         return inspection.status(self._board)
+
+    def spaces(self) -> tuple[SpaceStatus, ...]:
+        """The embedding spaces that are known, from this process or kept from earlier ones: who set each, who is in it."""
+        return inspection.spaces(self._board)
 
     @property
     def calls(self) -> tuple[Call, ...]:

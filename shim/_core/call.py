@@ -260,6 +260,8 @@ class Machine:
 
     def _watch(self) -> list[Action]:
         """While attempts are in flight: wake for the next hedge or at the deadline."""
+        if self._limits.width == 1:
+            return []  # the one attempt ends by itself: its own limit is within the deadline
         full = len(self._flying) >= self._limits.width
         at = min(FOREVER if full else self._hedge_at, self._limits.deadline)
         return [Wait(at)] if at < FOREVER else []

@@ -11,16 +11,13 @@ import msgspec
 
 from shim._core import dialects
 from shim._core.outcome import Judgement
-from shim._core.request import Raw, Request, multipart_with_model, number_of, text_of, write_fields
+from shim._core.request import COMMON_HEADERS, Raw, Request, multipart_with_model, number_of, text_of, write_fields
 from shim.config import FamilyConfig, KeyConfig, ProviderConfig, RouteConfig
 from shim.events import Kind
 
 DROPPABLE = frozenset({"encoding_format", "stream_options", "user"})
 """Parameters that may be left out for a route that rejects them, without changing what the answer means."""
 
-# What every provider may see of the caller's headers. Anything else goes to the client's own base URL alone, or where
-# `forward_headers` allows it.
-_COMMON = frozenset({b"accept", b"content-type", b"user-agent", b"idempotency-key"})
 _NEVER = frozenset(
     {
         b"authorization",
@@ -82,15 +79,13 @@ def lengths(
 
 def allowed_headers(request: Request, provider: ProviderConfig) -> list[tuple[bytes, bytes]]:
     """The caller's headers that this provider may see."""
+    headers = request.headers
     if provider.base_url == request.own_base:
-        return [pair for pair in request.headers if pair[0].lower() not in _NEVER]
-    extra = {name.lower().encode() for name in provider.forward_headers}
-    kept: list[tuple[bytes, bytes]] = []
-    for name, value in request.headers:
-        lower = name.lower()
-        if lower in _COMMON or (lower in extra and lower not in _NEVER and lower not in _ABOUT_THE_ACCOUNT):
-            kept.append((name, value))
-    return kept
+        return [pair for pair in headers.all if pair[0].lower() not in _NEVER]
+    if not provider.forward_headers:
+        return headers.common.copy()
+    extra = {name.lower().encode() for name in provider.forward_headers} - _NEVER - _ABOUT_THE_ACCOUNT - COMMON_HEADERS
+    return [*headers.common, *(pair for pair in headers.all if pair[0].lower() in extra)]
 
 
 def secrets_of(provider: ProviderConfig) -> list[str]:
@@ -106,7 +101,7 @@ def secrets_of(provider: ProviderConfig) -> list[str]:
 
 def own_credentials(request: Request) -> list[tuple[bytes, bytes]]:
     """The caller's own key, for the route whose base URL is the client's own and that has no key configured."""
-    return [(name, value) for name, value in request.headers if name.lower() in _CREDENTIALS]
+    return [pair for pair in request.headers.all if pair[0].lower() in _CREDENTIALS]
 
 
 def credentials(provider: ProviderConfig, key: KeyConfig) -> tuple[bytes, bytes] | None:
@@ -188,7 +183,7 @@ class Writer:
     ) -> tuple[str, bytes] | Judgement:
         if not request.fields:
             body = request.body
-            if request.content_type.startswith("multipart/"):
+            if request.headers.content_type.startswith(b"multipart/"):
                 body = multipart_with_model(body, self._route.model)
             return request.path, body
         fields = dict(request.fields)

@@ -36,6 +36,41 @@ _ITEMS = msgspec.json.Decoder(list[Raw])
 _STATE = ("previous_response_id", "conversation")
 
 
+COMMON_HEADERS = frozenset({b"accept", b"content-type", b"user-agent", b"idempotency-key"})
+"""What every provider may see of the caller's headers."""
+HINT_HEADERS = frozenset({b"x-shim-route", b"x-shim-fallback", b"x-stainless-raw-response", b"x-stainless-lang"})
+
+
+@dataclass(slots=True)
+class Headers:
+    """The caller's headers, gone through once: all of them, those that every provider may see, and what they tell us."""
+
+    all: list[tuple[bytes, bytes]] = field(default_factory=list)
+    common: list[tuple[bytes, bytes]] = field(default_factory=list)
+    content_type: bytes = b""
+    hints: dict[bytes, bytes] = field(default_factory=dict)
+
+    @property
+    def are_seen(self) -> bool:
+        """Whether the caller can look at the response's headers: not when the SDK hands out a parsed answer alone."""
+        hints = self.hints
+        return b"x-stainless-raw-response" in hints or b"x-stainless-lang" not in hints
+
+
+def sort_headers(pairs: list[tuple[bytes, bytes]]) -> Headers:
+    """One pass over the headers of a request."""
+    found = Headers(pairs)
+    for pair in pairs:
+        name = pair[0].lower()
+        if name in COMMON_HEADERS:
+            found.common.append(pair)
+            if name == b"content-type":
+                found.content_type = pair[1]
+        elif name in HINT_HEADERS:
+            found.hints[name] = pair[1]
+    return found
+
+
 @dataclass(slots=True)
 class Request:
     """What the caller sent. `path` begins after the base URL and holds no query; header names are as they came."""
@@ -44,15 +79,13 @@ class Request:
     path: str
     endpoint: str
     kind: Kind
-    headers: list[tuple[bytes, bytes]]
+    headers: Headers
     body: bytes
     query: bytes = b""
-    content_type: str = ""
     own_base: str = ""
     fields: dict[str, Raw] = field(default_factory=dict)
     model: str = ""
     is_stream: bool = False
-    wants_raw_stream: bool = False
 
 
 def endpoint_of(path: str) -> str | None:

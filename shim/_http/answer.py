@@ -71,8 +71,9 @@ def _whole(flight: Flight, won: Won, flavour: Flavour, request: Any) -> Any:
     is_native = won.running.slot.route.provider.wire in ("openai", "azure")
     if response is not None and is_native and (embedded is None or embedded.intact):
         response.request = request
-        raw = [pair for pair in response.headers.raw if pair[0].lower() != b"set-cookie"]
-        response.headers = flavour.module.Headers(raw + [(n.encode(), v.encode()) for n, v in _shown(flight, won)])
+        if flight.request.headers.are_seen:
+            raw = [pair for pair in response.headers.raw if pair[0].lower() != b"set-cookie"]
+            response.headers = flavour.module.Headers(raw + [(n.encode(), v.encode()) for n, v in _shown(flight, won)])
         response.extensions[EXTENSION] = served
         return response
     body = won.reply.outcome.body

@@ -11,11 +11,10 @@ from shim._core.request import (
     is_true,
     multipart_model,
     read_fields,
+    sort_headers,
     text_of,
 )
 from shim.events import Kind
-
-_RAW_STREAM = "stream"
 
 
 class NotAModel(ValueError):
@@ -34,11 +33,10 @@ def read_request(request: Any, endpoint: str, body: bytes, own_base: str) -> Req
 
     Raises `NotAModel` when `model` is of the wrong type.
     """
-    content_type = request.headers.get("content-type", "")
+    headers = sort_headers(request.headers.raw)
     kind = ENDPOINTS[endpoint]
-    query = request.url.query
-    read = Request(request.method, endpoint, endpoint, kind, request.headers.raw, body, query, content_type, own_base)
-    if content_type.startswith("multipart/"):
+    read = Request(request.method, endpoint, endpoint, kind, headers, body, request.url.query, own_base)
+    if headers.content_type.startswith(b"multipart/"):
         model = multipart_model(body)
         if model is None:
             return None
@@ -49,7 +47,8 @@ def read_request(request: Any, endpoint: str, body: bytes, own_base: str) -> Req
         return None
     read.fields = fields
     read.model = _model_of(fields)
-    read.is_stream = is_true(fields.get("stream")) or (kind is Kind.SPEECH and _is_raw_stream(request))
+    is_raw_stream = kind is Kind.SPEECH and headers.hints.get(b"x-stainless-raw-response") == b"stream"
+    read.is_stream = is_raw_stream or is_true(fields.get("stream"))
     return read
 
 
@@ -61,7 +60,3 @@ def _model_of(fields: dict[str, Any]) -> str:
     if model is None:
         raise NotAModel(bytes(raw)[:40].decode("utf-8", "replace"))
     return model
-
-
-def _is_raw_stream(request: Any) -> bool:
-    return bool(request.headers.get("x-stainless-raw-response") == _RAW_STREAM)

@@ -3,7 +3,7 @@ called it nor which flavour it serves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from shim._core.request import Request, needs_state
@@ -18,7 +18,7 @@ from shim._run.flight import Flight, Options
 from shim.config import FamilyConfig
 
 HINT = "x-shim-route"
-FALLBACK = "x-shim-fallback"
+_HINT, _FALLBACK = HINT.encode(), b"x-shim-fallback"
 
 
 class Engine:
@@ -28,29 +28,32 @@ class Engine:
         self.board = board
         self.local = local
 
-    def send(self, request: Any, flavour: Flavour, pools: Pools, own_base: str, options: Options) -> Any:
+    def sender(self, flavour: Flavour, pools: Pools, *, is_async: bool) -> SyncSender | AsyncSender:
+        """What carries out exchanges over the connections of a client; made once for each."""
+        face = AsyncSender if is_async else SyncSender
+        return face(flavour, pools, self.local, self.board.clock, self.board.secrets)
+
+    def send(self, request: Any, sender: SyncSender, own_base: str, options: Options) -> Any:
         """The response to a routed request, through a sync client; None to let it pass."""
         endpoint = endpoint_at(request)
         if endpoint is None:
             return None
-        flight = self._flight(request, endpoint, request.read(), flavour, own_base, options)
+        flight = self._flight(request, endpoint, request.read(), sender.flavour, own_base, options)
         if not isinstance(flight, Flight):
             return flight
-        sync.run(flight, SyncSender(flavour, pools, self.local, self.board.clock, self.board.secrets), self.board.clock)
-        return answer_of(flight, flavour, request, is_async=False)
+        sync.run(flight, sender, self.board.clock)
+        return answer_of(flight, sender.flavour, request, is_async=False)
 
-    async def async_send(self, request: Any, flavour: Flavour, pools: Pools, own_base: str, options: Options) -> Any:
+    async def async_send(self, request: Any, sender: AsyncSender, own_base: str, options: Options) -> Any:
         """As `send`, through an async client."""
         endpoint = endpoint_at(request)
         if endpoint is None:
             return None
-        flight = self._flight(request, endpoint, await request.aread(), flavour, own_base, options)
+        flight = self._flight(request, endpoint, await request.aread(), sender.flavour, own_base, options)
         if not isinstance(flight, Flight):
             return flight
-        await aio.run(
-            flight, AsyncSender(flavour, pools, self.local, self.board.clock, self.board.secrets), self.board.clock
-        )
-        return answer_of(flight, flavour, request, is_async=True)
+        await aio.run(flight, sender, self.board.clock)
+        return answer_of(flight, sender.flavour, request, is_async=True)
 
     def _flight(
         self, request: Any, endpoint: str, body: bytes, flavour: Flavour, own_base: str, options: Options
@@ -71,7 +74,9 @@ class Engine:
             if maker is None or maker[0] not in self.board.families:
                 return None  # where the state is, nobody here knows: the client's own provider
             family, pinned = self.board.families[maker[0]].config, maker[1]
-        options = _with_hints(request, options, pinned)
+        hints = read.headers.hints
+        if pinned is not None or _HINT in hints or _FALLBACK in hints:
+            options = _with_hints(hints, options, pinned)
         return self._checked(request, flavour, read, family, options)
 
     def _checked(
@@ -89,12 +94,10 @@ class Engine:
         return f"model must be a text, got {seen}; families of this configuration: {names}"
 
 
-def _with_hints(request: Any, options: Options, pinned: str | None) -> Options:
+def _with_hints(hints: Mapping[bytes, bytes], options: Options, pinned: str | None) -> Options:
     """The caller's own hints: a header that pins a route, one that switches fallback off."""
-    hint = request.headers.get(HINT)
-    only_first = request.headers.get(FALLBACK, "").lower() in ("off", "false", "0", "no")
-    if hint is None and pinned is None and not only_first:
-        return options
+    hint = hints.get(_HINT, b"").decode("latin-1")
+    only_first = hints.get(_FALLBACK, b"").lower() in (b"off", b"false", b"0", b"no")
     return Options(
         deadline=options.deadline,
         read_timeout=options.read_timeout,

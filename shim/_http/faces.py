@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from shim._http.engine import Engine
-from shim._http.flavour import Flavour, flavour_of
+from shim._http.flavour import flavour_of
 from shim._http.pools import Pools
 from shim._run.flight import Options
 
@@ -44,12 +44,12 @@ def _classes(module: Any) -> tuple[Any, Any]:
             inner = module.Client(**settings)
             super().__init__(base_url=base_url, **settings)
             self._engine, self._inner = engine, inner
-            self._flavour: Flavour = flavour_of(inner)  # type: ignore[assignment]
-            self._pools = Pools(inner, module.URL, None)
+            pools = Pools(inner, module.URL, None)
+            self._sender: Any = engine.sender(flavour_of(inner), pools, is_async=False)  # type: ignore[arg-type]
 
         def send(self, request: Any, *, stream: bool = False, **rest: Any) -> Any:
             own = str(self.base_url).rstrip("/")
-            answer = self._engine.send(request, self._flavour, self._pools, own, options_of(request))
+            answer = self._engine.send(request, self._sender, own, options_of(request))
             if answer is None:
                 return super().send(request, stream=stream, **rest)
             if not stream:
@@ -65,12 +65,12 @@ def _classes(module: Any) -> tuple[Any, Any]:
             inner = module.AsyncClient(**settings)
             super().__init__(base_url=base_url, **settings)
             self._engine, self._inner = engine, inner
-            self._flavour: Flavour = flavour_of(inner)  # type: ignore[assignment]
-            self._pools = Pools(inner, module.URL, None)
+            pools = Pools(inner, module.URL, None)
+            self._sender: Any = engine.sender(flavour_of(inner), pools, is_async=True)  # type: ignore[arg-type]
 
         async def send(self, request: Any, *, stream: bool = False, **rest: Any) -> Any:
             own = str(self.base_url).rstrip("/")
-            answer = await self._engine.async_send(request, self._flavour, self._pools, own, options_of(request))
+            answer = await self._engine.async_send(request, self._sender, own, options_of(request))
             if answer is None:
                 return await super().send(request, stream=stream, **rest)
             if not stream:

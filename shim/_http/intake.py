@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from shim._core.outcome import Fault, Outcome
@@ -11,7 +11,6 @@ from shim._run.exchange import Exchange, Reply
 
 MOST_BYTES = 1 << 30
 """Larger answers are refused: 1 GiB is about 40,000 vectors of 1,536 numbers as JSON."""
-MOST_ERROR_BYTES = 1 << 20
 
 
 class Limits(dict[str, float]):
@@ -41,9 +40,32 @@ class Limits(dict[str, float]):
         return min(left, self._connect)
 
 
-def lower(headers: Any) -> Mapping[str, str]:
-    """Header names in lower case; a repeated one keeps its last value."""
-    return {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in headers.raw}
+class Lowered(Mapping[str, str]):
+    """Response headers by lower-case name; a repeated one keeps its last value. Decoded when asked: few ever are."""
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, raw: list[tuple[bytes, bytes]]) -> None:
+        self._raw = {name.lower(): value for name, value in raw}
+
+    def __getitem__(self, name: str) -> str:
+        return self._raw[name.encode("latin-1")].decode("latin-1")
+
+    def __iter__(self) -> Iterator[str]:
+        return (name.decode("latin-1") for name in self._raw)
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+    def length(self) -> int:
+        """The announced length of the body in bytes, 0 where none is."""
+        announced = self._raw.get(b"content-length", b"")
+        return int(announced) if announced.isdigit() else 0
+
+
+def lower(headers: Any) -> Lowered:
+    """The headers of a response."""
+    return Lowered(headers.raw)
 
 
 def is_live(exchange: Exchange, status: int, headers: Mapping[str, str]) -> bool:
@@ -62,10 +84,10 @@ def whole(response: Any, headers: Mapping[str, str], at: float) -> Reply:
     return Reply(Outcome(response.status_code, headers, response.content), at, response=response)
 
 
-def too_large(headers: Mapping[str, str], status: int) -> Outcome | None:
+def too_large(headers: Lowered, status: int) -> Outcome | None:
     """Refuse what is announced as larger than anything that a provider answers."""
-    announced = headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > MOST_BYTES:
+    announced = headers.length()
+    if announced > MOST_BYTES:
         return Outcome(status, headers, fault=Fault.TOO_LARGE, detail=f"{announced} bytes announced")
     return None
 

@@ -46,7 +46,7 @@ class _Sender:
         secrets: tuple[str, ...] = (),
     ) -> None:
         self._secrets = secrets
-        self._flavour = flavour
+        self.flavour = flavour
         self._pools = pools
         self._local = local
         self._clock = clock
@@ -55,7 +55,7 @@ class _Sender:
         prepared = exchange.prepared
         limits = intake.Limits(exchange.until, exchange.connect, self._clock.now)
         url = self._pools.url(prepared.url, self._secrets)
-        request = self._flavour.request(prepared.method, url, prepared.headers, prepared.body, {"timeout": limits})
+        request = self.flavour.request(prepared.method, url, prepared.headers, prepared.body, {"timeout": limits})
         return request, limits
 
     def _in_process(self, exchange: Exchange) -> Reply:
@@ -108,8 +108,8 @@ class SyncSender(_Sender):
             response = client.send(request, stream=True, auth=None, follow_redirects=False)
             reply = self._read(exchange, response, watch, release)
             return reply, False
-        except self._flavour.caught as error:
-            outcome = self._flavour.outcome(error, is_overdue=watch.is_overdue, during=_during(exchange))
+        except self.flavour.caught as error:
+            outcome = self.flavour.outcome(error, is_overdue=watch.is_overdue, during=_during(exchange))
             return Reply(outcome), response is None and self._may_send_again(limits, outcome, exchange)
         finally:
             if reply is None or reply.live is None:
@@ -139,7 +139,7 @@ class SyncSender(_Sender):
                 break
         if watch.is_overdue:
             return Reply(Outcome(fault=Fault.FIRST_CHUNK_TIMEOUT), at)
-        live = Live(self._flavour, response, chunks, first, stream, exchange.idle, self._clock, release)
+        live = Live(self.flavour, response, chunks, first, stream, exchange.idle, self._clock, release)
         live.guard = watch
         watch.move(float("inf"))
         return intake.opened(stream, response, headers, at, live)
@@ -178,8 +178,8 @@ class AsyncSender(_Sender):
                 return reply, False
         except TimeoutError:
             return Reply(Outcome(fault=_during(exchange))), False
-        except self._flavour.caught as error:
-            outcome = self._flavour.outcome(error, is_overdue=False, during=_during(exchange))
+        except self.flavour.caught as error:
+            outcome = self.flavour.outcome(error, is_overdue=False, during=_during(exchange))
             return Reply(outcome), response is None and self._may_send_again(limits, outcome, exchange)
         except RuntimeError as error:
             if _LOOP_IS_CLOSED not in str(error) or response is not None:
@@ -210,5 +210,5 @@ class AsyncSender(_Sender):
             first = stream.feed(chunk)
             if stream.committed or stream.error is not None:
                 break
-        live = Live(self._flavour, response, chunks, first, stream, exchange.idle, self._clock, release)
+        live = Live(self.flavour, response, chunks, first, stream, exchange.idle, self._clock, release)
         return intake.opened(stream, response, headers, at, live)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from shim._core import exhausted, vectors
 from shim._core.call import FOREVER, Action, Cancel, End, Finish, Limits, Machine, Start, Wait
-from shim._core.health import acquire, release, settle
+from shim._core.health import RouteHealth, acquire, release, settle
 from shim._core.outcome import Judgement, Outcome
 from shim._core.plan import FamilyState, Plan, Slot, make_plan
 from shim._core.prepare import DROPPABLE, Prepared
@@ -100,6 +100,7 @@ class Flight:
 
     __slots__ = (
         "_board",
+        "_changes",
         "_clock",
         "_is_closed",
         "_judged",
@@ -128,6 +129,7 @@ class Flight:
         self._judged: dict[int, Won] = {}
         self._kept: dict[int, Attempt] = {}
         self._probes: list[Attempt] = []
+        self._changes: list[BreakerChanged] = []  # of breakers that let a probe through
         self._is_closed = False
         self.request = request
         self.family = family
@@ -379,7 +381,11 @@ class Flight:
                 admitted.append(action)
                 continue
             slot = self._plan.slots[action.lane]
-            permits = acquire(slot.route.health, slot.key, now, early=action.early)
+            health = slot.route.health
+            before = health.breaker.state, health.provider.breaker.state
+            permits = acquire(health, slot.key, now, early=action.early)
+            if before != (health.breaker.state, health.provider.breaker.state):
+                self._changes += self._moved(health, before)
             if permits is None:
                 queue.extend(self._machine.on_denied(action.number, now))
                 continue
@@ -391,6 +397,9 @@ class Flight:
 
     def _announce(self, actions: list[Action]) -> list[Action]:
         bus = self._board.bus
+        if self._changes:
+            changes, self._changes = self._changes, []
+            self._emit_changes(changes)
         for action in actions:
             if isinstance(action, Finish):
                 self._over(action)
@@ -452,11 +461,18 @@ class Flight:
 
     def _put_down(self, running: Running, judgement: Judgement, now: float) -> list[BreakerChanged]:
         health = running.slot.route.health
-        breakers = ((health.name, health.breaker), (health.provider.name, health.provider.breaker))
-        before = [breaker.state for _, breaker in breakers]
+        own, shared = health.breaker, health.provider.breaker
+        before = own.state, shared.state
         seconds = now - running.started
         settle(health, running.slot.key, running.permits, judgement, seconds, now, self._clock.jitter())
+        if before == (own.state, shared.state):
+            return []
+        return self._moved(health, before)
+
+    def _moved(self, health: RouteHealth, before: tuple[BreakerState, BreakerState]) -> list[BreakerChanged]:
+        """What to tell of the breakers of a route and its provider, which stood as `before`."""
         changes = []
+        breakers = ((health.name, health.breaker), (health.provider.name, health.provider.breaker))
         for (subject, breaker), was in zip(breakers, before, strict=True):
             if breaker.state is not was:
                 until = self.wall + (breaker.open_until - self.started) if breaker.state is BreakerState.OPEN else None
@@ -538,3 +554,5 @@ class Flight:
         record = record_of(probe, judgement, reply, self._clock.now(), embedded)
         self._probes.append(record)
         self._count(record, running)
+        if self._board.bus.observers:
+            self._board.bus.emit(AttemptFinished(self.id, record, "space check"))

@@ -10,7 +10,7 @@ import msgspec
 from shim._core.breaker import Breaker
 from shim._core.health import FOREVER, Cooldown, ProviderHealth, RouteHealth
 from shim._core.plan import make_plan
-from shim._core.request import Raw, Request
+from shim._core.request import Headers, Raw, Request
 from shim._run.board import Board
 from shim.config import RouteConfig
 from shim.events import BreakerState, Kind
@@ -132,6 +132,22 @@ class Status:
     calls: int
 
 
+@dataclass(frozen=True, slots=True)
+class SpaceStatus:
+    """One vector space: its key (family, length, input type), the endpoint whose probe vectors are the reference, and
+    for each endpoint in it the noise over separation that was measured (accepted up to 0.15)."""
+
+    key: str
+    set_by: str
+    members: Mapping[str, float]
+
+
+def spaces(board: Board) -> tuple[SpaceStatus, ...]:
+    """The spaces in memory and on disk."""
+    board.references.load_all()
+    return tuple(SpaceStatus(key, known.set_by, dict(known.members)) for key, known in board.references.known().items())
+
+
 def explain(board: Board, model: str, kind: str, fields: Mapping[str, object]) -> Explanation:
     """The plan for a call to `model`, without sending anything."""
     its_kind = Kind(kind)
@@ -141,7 +157,7 @@ def explain(board: Board, model: str, kind: str, fields: Mapping[str, object]) -
         return Explanation(model, its_kind, None, "pass-through", (), (), 1, nearest)
     endpoint = _ENDPOINTS[its_kind]
     raw = {name: Raw(msgspec.json.encode(value)) for name, value in fields.items()}
-    request = Request("POST", endpoint, endpoint, its_kind, [], b"", fields=raw, model=model)
+    request = Request("POST", endpoint, endpoint, its_kind, Headers(), b"", fields=raw, model=model)
     now = board.clock.now()
     with board.lock:
         turns = [(state, state.turn) for state in board.families_for(found.family)]

@@ -6,6 +6,7 @@ read or written costs a new reference, never a call.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -33,6 +34,7 @@ class Space:
 
 
 class _File(msgspec.Struct):
+    key: str
     set_by: str
     reading: str
     members: dict[str, float]
@@ -49,6 +51,16 @@ class References:
         """Read a space from disk, once in the life of the process."""
         if key not in self._spaces:
             self._spaces[key] = self._read(key)
+
+    def load_all(self) -> None:
+        """Read every space that is kept."""
+        for path in sorted(self.folder.glob("*.json")) if self.folder is not None else ():
+            with contextlib.suppress(OSError, msgspec.MsgspecError):
+                self.load(msgspec.json.decode(path.read_bytes(), type=_File).key)
+
+    def known(self) -> dict[str, Space]:
+        """The spaces in memory, by key."""
+        return {key: known for key, known in self._spaces.items() if known is not None}
 
     def space(self, key: str) -> Space | None:
         """The space of this key, None while no route has set it."""
@@ -93,7 +105,7 @@ class References:
         path, known = self._path(key), self._spaces.get(key)
         if path is None or known is None:
             return
-        content = msgspec.json.encode(_File(known.set_by, space.dump(known.reading).decode(), known.members))
+        content = msgspec.json.encode(_File(key, known.set_by, space.dump(known.reading).decode(), known.members))
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".new")

@@ -167,7 +167,6 @@ def _request(probing: Probing, texts: list[str]) -> Request:
         headers=request.headers,
         body=write_fields(fields),
         query=request.query,
-        content_type=request.content_type,
         own_base=request.own_base,
         fields=fields,
         model=request.model,

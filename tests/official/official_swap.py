@@ -34,7 +34,16 @@ def swap(classes: str) -> tuple[type, type]:
     return ours
 
 
+def _check_router(client_class: type) -> None:
+    """The routed run must have a router and the pass-through run none, or both would judge the same thing."""
+    with client_class(api_key="unused") as client:
+        has_router = getattr(client, "router", None) is not None
+        if hasattr(client, "router") and has_router != ("SHIM_CONFIG" in os.environ):
+            raise pytest.UsageError(f"{client_class!r} has {'a' if has_router else 'no'} router in this run")
+
+
 OURS = swap(os.environ["OFFICIAL_SUITE_CLASSES"])
+_check_router(OURS[0])
 
 
 def pytest_collection_finish() -> None:
