@@ -113,8 +113,10 @@ class _Routed:
 
     def _mark(self, result: Any, response: Any) -> Any:
         served = response.extensions.get("shim")
-        if served is not None and hasattr(result, "__dict__"):
-            object.__setattr__(result, MARK, served)
+        if served is not None:
+            served.embedded = None  # the answer has been made of it
+            if hasattr(result, "__dict__"):
+                object.__setattr__(result, MARK, served)
         return result
 
     def _status_error(self, text: str, *, body: Any, response: Any) -> Any:

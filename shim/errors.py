@@ -43,6 +43,8 @@ class AllProvidersFailedError(openai.InternalServerError):
     call: Call
 
     def __init__(self, message: str, *, response: Any, body: object | None, call: Call) -> None:
+        if isinstance(body, dict) and isinstance(body.get("message"), str):
+            message = body["message"]  # to the letter: the official client puts the status before it
         # Not APIStatusError's own: where a timeout or a connection error is mixed in, its super() is theirs.
         openai.APIError.__init__(self, message, response.request, body=body)
         self.response = response

@@ -33,6 +33,17 @@ class Served:
     def call(self) -> Call:
         return self.flight.call
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Kept, (self.call,))  # a copied or pickled answer keeps the record, not the locks behind it
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a copy of an answer carries in place of `Served`."""
+
+    call: Call
+    embedded: None = None
+
 
 def answer_of(flight: Flight, flavour: Flavour, request: Any, *, is_async: bool) -> Any:
     """The response for the caller: a valid answer, an open stream, the provider's own refusal, or the 503."""

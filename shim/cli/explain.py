@@ -12,7 +12,7 @@ from shim.cli.complaints import Complaint
 from shim.cli.sources import ConfigOption, JsonOption, config_at
 
 if TYPE_CHECKING:
-    from shim.router import Explanation  # type: ignore[attr-defined]  # public by what `Router.explain` returns
+    from shim.router import Explanation
 
 
 def explain(

@@ -10,7 +10,7 @@ from shim._core.budget import Budget
 from shim._core.health import Cooldown, KeyHealth, ProviderHealth, RouteHealth
 from shim._core.plan import FamilyState, RouteState
 from shim._core.prepare import Writer
-from shim._core.request import Request, read_fields, text_of
+from shim._core.request import Request, read_fields, sort_headers, text_of
 from shim.config import Config
 from shim.events import Kind
 from shim.loading import load
@@ -93,17 +93,19 @@ def request(
     """A caller's request as the engine hands it to the core."""
     raw = body if isinstance(body, bytes) else json.dumps(body or {"model": "m", "input": "hi"}).encode()
     fields = read_fields(raw) or {}
+    pairs = [(name.encode(), value.encode()) for name, value in headers]
+    if not any(name.lower() == b"content-type" for name, _ in pairs):
+        pairs.append((b"Content-Type", content_type.encode()))
     return Request(
-        "POST",
-        path,
-        path,
-        kind,
-        [(name.encode(), value.encode()) for name, value in headers],
-        raw,
-        query.encode(),
-        content_type,
-        own_base,
-        fields,
-        text_of(fields.get("model")) or "",
-        is_stream,
+        method="POST",
+        path=path,
+        endpoint=path,
+        kind=kind,
+        headers=sort_headers(pairs),
+        body=raw,
+        query=query.encode(),
+        own_base=own_base,
+        fields=fields,
+        model=text_of(fields.get("model")) or "",
+        is_stream=is_stream,
     )

@@ -208,6 +208,16 @@ def test_the_second_of_two_probes_moves_nothing_after_the_first_has(outcome: str
     assert breaker.open_until == 30.0
 
 
+def test_a_late_release_gives_back_no_slot_of_later_probes() -> None:
+    breaker = opened(BreakerRules(probes=2))
+    first, late = take(breaker, 10.0), take(breaker, 10.0)
+    breaker.failure(first, 10.0, 0.5)
+    for _ in range(2):
+        take(breaker, 30.0)
+    breaker.release(late)
+    assert breaker.acquire(31.0) is None
+
+
 def test_late_failures_do_not_reach_a_breaker_that_closed_meanwhile() -> None:
     breaker = Breaker(STREAK_ONLY)
     late = [take(breaker) for _ in range(3)]

@@ -213,9 +213,23 @@ SEQUENTIAL = [
         limits=NO_RETRY,
     ),
     row(
+        "cannot on the retry of what had failed otherwise is exhausted",
+        "A1",
+        (0, "begin", "#1 first A1"),
+        (1, "#1 transient", "wait 1.5"),
+        (1.5, "wake", "#2 retry A1"),
+        (2, "#2 cannot request", "finish exhausted #2"),
+    ),
+    row(
+        "cannot rules out the whole route, whatever its scope",
+        "A1 A2 B1",
+        (0, "begin", "#1 first A1"),
+        (1, "#1 cannot key", "#2 fallback B1"),
+    ),
+    row(
         "cannot while another route is only resting is exhausted, for that one might",
         "A1 B1",
-        (0, "begin", "#1 first A1, wait 60"),
+        (0, "begin", "#1 first A1"),
         (1, "#1 cannot request", "finish exhausted #1 back 900"),
         limits=Limits(deadline=60),
         ready={"B1": 900.0},
@@ -239,7 +253,7 @@ SEQUENTIAL = [
     row(
         "asking anew does not happen beyond the deadline",
         "A1 B1",
-        (0, "begin", "#1 first A1, wait 10"),
+        (0, "begin", "#1 first A1"),
         (10, "#1 transient request again", "finish exhausted #1 back 10"),
         limits=Limits(deadline=10),
     ),
@@ -309,7 +323,7 @@ RETRIES = [
     row(
         "a cooldown that reaches beyond the deadline is never slept for",
         "A1",
-        (0, "begin", "#1 first A1, wait 10"),
+        (0, "begin", "#1 first A1"),
         (1, "ready A1 at 10", ""),
         (1, "#1 transient", "finish exhausted #1 back 10"),
         limits=Limits(deadline=10),
@@ -317,16 +331,16 @@ RETRIES = [
     row(
         "a backoff that reaches beyond the deadline is never slept for",
         "A1",
-        (0, "begin", "#1 first A1, wait 10"),
+        (0, "begin", "#1 first A1"),
         (9.6, "#1 transient", "finish exhausted #1 back 9.6"),
         limits=Limits(deadline=10),
     ),
     row(
         "a backoff that ends inside the deadline is",
         "A1",
-        (0, "begin", "#1 first A1, wait 10"),
+        (0, "begin", "#1 first A1"),
         (9.4, "#1 transient", "wait 9.9"),
-        (9.9, "wake", "#2 retry A1, wait 10"),
+        (9.9, "wake", "#2 retry A1"),
         limits=Limits(deadline=10),
     ),
     row(
@@ -366,7 +380,7 @@ RETRIES = [
         "A1 B1",
         (0, "begin", "wait 5"),
         (5, "ready B1 at 5", ""),
-        (5, "wake", "#1 first B1, wait 60"),
+        (5, "wake", "#1 first B1"),
         limits=Limits(deadline=60),
         ready={"A1": 9.0, "B1": 5.0},
     ),
@@ -376,6 +390,23 @@ RETRIES = [
         (0, "begin", "finish exhausted back 5"),
         limits=Limits(deadline=60, retries=0),
         ready={"A1": 9.0, "B1": 5.0},
+    ),
+    row(
+        "a first attempt after a rest takes nothing from the budget",
+        "A1",
+        (0, "begin", "wait 5"),
+        (5, "wake", "#1 first A1"),
+        ready={"A1": 5.0},
+        retries=0,
+    ),
+    row(
+        "a retry of lanes that are all ready goes to the first, however long the others have been so",
+        "A1 B1",
+        (4, "begin", "#1 first A1"),
+        (4, "#1 transient", "#2 fallback B1"),
+        (4, "#2 transient", "wait 4.5"),
+        (4.5, "wake", "#3 retry A1"),
+        ready={"A1": 3.0, "B1": 2.0},
     ),
     row(
         "a return that nobody can foresee is not waited for",
@@ -396,23 +427,35 @@ WAITING = [
     row(
         "waiting for a cooldown spends no retry",
         "A1",
-        (0, "begin", "#1 first A1, wait 100"),
+        (0, "begin", "#1 first A1"),
         (1, "ready A1 at 20", ""),
         (1, "#1 transient", "wait 20"),
         (20, "ready A1 at 20", ""),
-        (20, "wake", "#2 retry A1, wait 100"),
+        (20, "wake", "#2 retry A1"),
         (21, "ready A1 at 50", ""),
         (21, "#2 transient", "wait 50"),
-        (50, "wake", "#3 retry A1, wait 100"),
+        (50, "wake", "#3 retry A1"),
         (51, "ready A1 at 51", ""),
         (51, "#3 transient", "finish exhausted #3 back 51"),
         limits=Limits(deadline=100, retries=0, wait_when_exhausted=True),
         retries=0,
     ),
     row(
+        "an early wake in a wait for a cooldown does not make it cost a retry",
+        "A1",
+        (0, "begin", "#1 first A1"),
+        (1, "ready A1 at 20", ""),
+        (1, "#1 transient", "wait 20"),
+        (10, "ready A1 at 5", ""),
+        (10, "wake", "wait 20"),
+        (20, "wake", "#2 retry A1"),
+        limits=Limits(deadline=100, retries=0, wait_when_exhausted=True),
+        retries=0,
+    ),
+    row(
         "waiting never goes beyond the deadline",
         "A1",
-        (0, "begin", "#1 first A1, wait 100"),
+        (0, "begin", "#1 first A1"),
         (1, "ready A1 at 100", ""),
         (1, "#1 transient", "finish exhausted #1 back 100"),
         limits=Limits(deadline=100, wait_when_exhausted=True),
@@ -421,7 +464,7 @@ WAITING = [
         "everything resting at the start is waited for",
         "A1 B1",
         (0, "begin", "wait 30"),
-        (30, "wake", "#1 first B1, wait 100"),
+        (30, "wake", "#1 first B1"),
         limits=Limits(deadline=100, retries=0, wait_when_exhausted=True),
         ready={"A1": 40.0, "B1": 30.0},
         retries=0,
@@ -432,16 +475,16 @@ WAITING = [
         (0, "begin", "wait 30"),
         (30, "ready A1 at 35", ""),
         (30, "wake", "wait 35"),
-        (35, "wake", "#1 first A1, wait 100"),
+        (35, "wake", "#1 first A1"),
         limits=Limits(deadline=100, retries=0, wait_when_exhausted=True),
         ready={"A1": 30.0},
     ),
     row(
         "a retry that follows no cooldown still costs one",
         "A1",
-        (0, "begin", "#1 first A1, wait 100"),
+        (0, "begin", "#1 first A1"),
         (1, "#1 transient", "wait 1.5"),
-        (1.5, "wake", "#2 retry A1, wait 100"),
+        (1.5, "wake", "#2 retry A1"),
         (2, "#2 transient", "finish exhausted #2 back 2"),
         limits=Limits(deadline=100, retries=1, wait_when_exhausted=True),
     ),
@@ -630,7 +673,7 @@ DEADLINE = [
     row(
         "the deadline cancels what is in flight",
         "A1 B1",
-        (0, "begin", "#1 first A1, wait 10"),
+        (0, "begin", "#1 first A1"),
         (10, "wake", "cancel #1, finish exhausted back 10"),
         limits=Limits(deadline=10),
     ),
@@ -645,7 +688,7 @@ DEADLINE = [
     row(
         "the deadline tells when the soonest lane is back",
         "A1 B1",
-        (0, "begin", "#1 first A1, wait 10"),
+        (0, "begin", "#1 first A1"),
         (3, "ready A1 at 80, B1 at 70", ""),
         (10, "wake", "cancel #1, finish exhausted back 70"),
         limits=Limits(deadline=10),
@@ -653,14 +696,14 @@ DEADLINE = [
     row(
         "a failure at the deadline starts nothing more",
         "A1 B1",
-        (0, "begin", "#1 first A1, wait 10"),
+        (0, "begin", "#1 first A1"),
         (10, "#1 transient", "finish exhausted #1 back 10"),
         limits=Limits(deadline=10),
     ),
     row(
         "an answer at the deadline still counts",
         "A1",
-        (0, "begin", "#1 first A1, wait 10"),
+        (0, "begin", "#1 first A1"),
         (10, "#1 ok", "finish ok #1"),
         limits=Limits(deadline=10),
     ),
@@ -741,6 +784,13 @@ def test_a_route_that_cannot_has_no_share() -> None:
     machine = Machine(lanes, Limits(deadline=12), Shared(names))
     assert machine.begin(0.0)[0] == Start(1, 0, 4.0, Purpose.FIRST)
     assert machine.on_verdict(1, Verdict.BROKEN, Scope.PROVIDER, 2.0)[0] == Start(2, 1, 12.0, Purpose.FALLBACK)
+
+
+def test_a_route_whose_model_cannot_has_no_share() -> None:
+    names, lanes = lanes_of("A1:m B1:n C1:m")
+    machine = Machine(lanes, Limits(deadline=12), Shared(names))
+    machine.begin(0.0)
+    assert machine.on_verdict(1, Verdict.CANNOT, Scope.MODEL, 2.0)[0] == Start(2, 1, 12.0, Purpose.FALLBACK)
 
 
 RACERS = [

@@ -141,6 +141,11 @@ def test_another_base_url_does() -> None:
     assert skipped(plan) == {"own/m": "no key: set api_key for provider own"}
 
 
+def test_a_named_variable_that_is_not_set_is_not_made_up_for_by_the_callers_key() -> None:
+    plan = plan_for(keyless(api_key="${NO_KEY}"), "space", request(own_base=OWN_BASE))
+    assert skipped(plan) == {"own/m": "no key: set NO_KEY for provider own"}
+
+
 def three_keys() -> FamilyState:
     table = {"base_url": "https://alpha.example/v1", "api_keys": ["sk-1", "sk-2", "sk-3"]}
     return states(config({"alpha": table}, {"space": embedding(["alpha/m"])}))["space"]
@@ -152,6 +157,12 @@ def test_keys_take_turns_and_all_are_lanes_of_one_route() -> None:
     assert [[slot.key for slot in plan.slots] for plan in plans] == [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2]]
     assert {lane.route for lane in plans[0].lanes} == {0}
     assert plans[0].slots[2].key_alias == "key3"
+
+
+def test_routes_are_numbered_one_after_the_other_whatever_their_keys() -> None:
+    alpha = {"base_url": "https://alpha.example/v1", "api_keys": ["sk-1", "sk-2"]}
+    built = config({"alpha": alpha, **providers("beta")}, {"space": embedding(["alpha/m", "beta/m"])})
+    assert [(lane.route, lane.key) for lane in plan_for(built, "space").lanes] == [(0, 0), (0, 1), (1, 0)]
 
 
 def test_lanes_carry_the_bare_name_of_the_model() -> None:

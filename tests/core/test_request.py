@@ -19,6 +19,7 @@ from shim._core.request import (
     needs_state,
     number_of,
     read_fields,
+    sort_headers,
     text_of,
     write_fields,
 )
@@ -246,7 +247,53 @@ def test_the_model_of_a_form_is_replaced_and_nothing_else(body: bytes, model: by
     assert renamed == head + end + tail.replace(model + b"\r\n--", r"new/\1é".encode() + b"\r\n--", 1)
 
 
+def test_what_looks_like_a_second_model_stays() -> None:
+    prompt = b'say name="model"\r\n\r\nold\r\n--'
+    body = form(('name="model"', b"old"), ('name="prompt"', prompt))
+    assert prompt in multipart_with_model(body, "new")
+
+
 def test_a_form_without_a_model_stays() -> None:
     body = form(AUDIO, ('name="modelling"', b"x"))
     assert multipart_model(body) is None
     assert multipart_with_model(body, "new") == body
+
+
+CALLERS = [
+    (b"ACCEPT", b"a"),
+    (b"Content-Type", b"c"),
+    (b"user-agent", b"u"),
+    (b"Idempotency-Key", b"i"),
+    (b"Cookie", b"x"),
+]
+
+
+def test_headers_that_everybody_may_see_are_told_apart_in_any_case() -> None:
+    found = sort_headers(CALLERS)
+    assert found.all == CALLERS
+    assert found.common == CALLERS[:4]
+    assert found.content_type == b"c"
+    assert found.hints == {}
+
+
+SEEN = [
+    ("the SDK that parses", {b"X-Stainless-Lang": b"python"}, False),
+    (
+        "the SDK asked for the raw response",
+        {b"X-Stainless-Lang": b"python", b"x-stainless-raw-response": b"true"},
+        True,
+    ),
+    ("no SDK at all", {}, True),
+]
+
+
+@pytest.mark.parametrize(("pairs", "seen"), [s[1:] for s in SEEN], ids=[s[0] for s in SEEN])
+def test_who_can_look_at_the_headers_of_an_answer(pairs: dict[bytes, bytes], seen: bool) -> None:
+    assert sort_headers(list(pairs.items())).are_seen is seen
+
+
+def test_hints_are_found_in_any_case() -> None:
+    assert sort_headers([(b"X-Shim-Route", b"lab"), (b"x-shim-FALLBACK", b"off")]).hints == {
+        b"x-shim-route": b"lab",
+        b"x-shim-fallback": b"off",
+    }

@@ -143,12 +143,9 @@ class Server:
         self._open: set[socket.socket] = set()
         self._changed = threading.Condition()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+        self.port = int(self._listener.getsockname()[1])
         self._thread = threading.Thread(target=self._accept, name="test-server", daemon=True)
         self._thread.start()
-
-    @property
-    def port(self) -> int:
-        return int(self._listener.getsockname()[1])
 
     @property
     def base_url(self) -> str:
@@ -173,7 +170,12 @@ class Server:
         return self.wait_until(lambda: len(self.seen) >= count)
 
     def close(self) -> None:
+        try:
+            self._listener.shutdown(socket.SHUT_RDWR)  # close alone leaves it open while a thread accepts on it
+        except OSError:
+            pass  # closed already
         self._listener.close()
+        self._thread.join(PATIENCE)
         with self._changed:
             for connection in self._open:
                 try:
