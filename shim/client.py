@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncOpenAI", "OpenAI"]
 
 PLACEHOLDER = "shim-has-no-key-for-this"
-"""Stands where the official client insists on a key and all keys are in the configuration. It is never sent."""
+"""What the official constructor gets where it insists on a key and all keys are in the configuration; then forgotten."""
 
 _RAW = "x-stainless-raw-response"
 _PROMISES = ("provider", "workload_identity", "data_residency")
@@ -33,7 +33,7 @@ class _Routed:
     _router: Router | None
     _given: Mapping[str, object]
     _is_ours: bool
-    _is_placeholder: bool
+    _is_keyless: bool
     _known_parts: tuple[Any, Any, Any, str] | None = None
 
     # -- construction
@@ -44,17 +44,26 @@ class _Routed:
         self._router = _router_for(asked, given)
         self._given = dict(given)
         self._is_ours = given.get("http_client") is None
-        self._is_placeholder = False
+        self._is_keyless = False
         if self._router is not None and _lacks_key(given):
-            self._is_placeholder = True
+            self._is_keyless = True
             return {**given, "api_key": PLACEHOLDER}
         return given
+
+    def _forget_placeholder(self) -> None:
+        if self._is_keyless:
+            self.api_key = ""
+
+    def _validate_headers(self, headers: Any, custom_headers: Any) -> None:
+        """A client without a key may ask for a family: only a request that passes through needs one."""
+        if not self._is_keyless:
+            super()._validate_headers(headers, custom_headers)  # type: ignore[misc]
 
     def _inherit(self, parent: _Routed, changed: Mapping[str, Any]) -> None:
         """A copy keeps who made the HTTP client and what the caller said of time and retries."""
         self._is_ours = parent._is_ours and changed.get("http_client") is None
         self._given = {**parent._given, **{name: value for name, value in changed.items() if name[0] != "_"}}
-        self._is_placeholder = parent._is_placeholder and changed.get("api_key") is None
+        self._is_keyless = parent._is_keyless and not changed.get("api_key")
 
     @property
     def router(self) -> Router | None:
@@ -93,8 +102,8 @@ class _Routed:
             known = self._known_parts = (http_client, base_url, sender, str(base_url).rstrip("/"))
         return self._router._engine, known[2], known[3]
 
-    def _refuse_placeholder(self, request: Any) -> None:
-        if self._is_placeholder and PLACEHOLDER in request.headers.get("authorization", ""):
+    def _refuse_keyless(self, request: Any) -> None:
+        if self._is_keyless and "authorization" not in request.headers:
             raise openai.OpenAIError(
                 f"the request to {request.url.path} belongs to no family of the configuration, and this client has no "
                 "key of its own to pass it on with: name a family as `model`, or set api_key or OPENAI_API_KEY"
@@ -163,7 +172,7 @@ def _router_for(asked: Any, given: Mapping[str, Any]) -> Router | None:
 
 def _lacks_key(given: Mapping[str, Any]) -> bool:
     named = ("api_key", "admin_api_key", *_PROMISES)
-    if any(given.get(name) is not None for name in named):
+    if any(given.get(name) for name in named) or given.get("_enforce_credentials") is False:
         return False
     return not (os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_ADMIN_KEY"))
 
@@ -189,6 +198,7 @@ class OpenAI(_Routed, openai.OpenAI):
         @functools.wraps(openai.OpenAI.__init__)
         def __init__(self, **given: Any) -> None:
             super().__init__(**self._take(given))
+            self._forget_placeholder()
 
         @functools.wraps(openai.OpenAI.copy)
         def copy(self, **changed: Any) -> Any:
@@ -209,7 +219,7 @@ class OpenAI(_Routed, openai.OpenAI):
                 answer = engine.send(request, sender, own, self._options(request))
                 if answer is not None:
                     return answer
-            self._refuse_placeholder(request)
+            self._refuse_keyless(request)
         return super()._send_request(request, stream=stream, **rest)
 
     def _process_response(self, *, response: Any, **rest: Any) -> Any:
@@ -242,6 +252,7 @@ class AsyncOpenAI(_Routed, openai.AsyncOpenAI):
         @functools.wraps(openai.AsyncOpenAI.__init__)
         def __init__(self, **given: Any) -> None:
             super().__init__(**self._take(given))
+            self._forget_placeholder()
 
         @functools.wraps(openai.AsyncOpenAI.copy)
         def copy(self, **changed: Any) -> Any:
@@ -262,7 +273,7 @@ class AsyncOpenAI(_Routed, openai.AsyncOpenAI):
                 answer = await engine.async_send(request, sender, own, self._options(request))
                 if answer is not None:
                     return answer
-            self._refuse_placeholder(request)
+            self._refuse_keyless(request)
         return await super()._send_request(request, stream=stream, **rest)
 
     async def _process_response(self, *, response: Any, **rest: Any) -> Any:

@@ -1,0 +1,409 @@
+"""Streams over a real wire: unseen failover before the first content, never a silent half answer after it."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import openai
+import pytest
+
+import shim
+from shim.events import BreakerState, Ending, Verdict
+from tests.support import answers
+from tests.support.answers import DONE, chat_events, chunk, event
+from tests.support.faces import HELLO, MODEL, Both, Face, all_of, configuration, each, out
+from tests.support.fixtures import Serve
+from tests.support.server import PATIENCE, Peer, Script, Seen
+
+ROLE = event(chunk("", role="assistant"))
+PING = b": ping\n\n"
+ERROR = event({"error": {"message": "overloaded", "type": "server_error", "code": "overloaded"}})
+
+
+async def open_stream(client: Any, **extra: Any) -> Any:
+    return await out(client.chat.completions.create(model=MODEL, messages=HELLO, stream=True, **extra))
+
+
+def text_of(chunks: list[Any]) -> str:
+    return "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+
+
+def breaker(client: Any, route: int = 0) -> Any:
+    return client.router._board.families["fam"].routes[route].health.breaker
+
+
+def in_flight(client: Any, route: int = 0) -> int:
+    return int(client.router._board.families["fam"].routes[route].health.in_flight)
+
+
+# -- before the first content
+
+
+def _role_then(end: Callable[[Peer], None]) -> Script:
+    def script(request: Seen, peer: Peer) -> None:
+        peer.begin()
+        peer.chunk(PING)
+        peer.chunk(ROLE)
+        end(peer)
+
+    return script
+
+
+BEFORE: dict[str, Script] = {
+    "a refusal": answers.fails(500),
+    "an error as the first event": answers.streams([ERROR, DONE]),
+    "an error after role and pings": answers.streams([PING, ROLE, PING, ERROR]),
+    "an end before content": answers.streams([PING, ROLE, DONE]),
+    "an empty stream": answers.streams([]),
+    "a reset before content": _role_then(lambda peer: peer.reset()),
+    "a break before content": _role_then(lambda peer: peer.close()),
+    "a stall before content": _role_then(lambda peer: peer.hang()),
+    "pings for ever": lambda request, peer: (peer.begin(), peer.drip(PING * 1000, 0.01))[0],
+    "a page instead of a stream": lambda request, peer: peer.answer(
+        200, b"<html><title>Login</title></html>", [("content-type", "text/html")]
+    ),
+}
+
+
+@pytest.mark.parametrize("script", BEFORE.values(), ids=BEFORE)
+async def test_a_failure_before_content_is_not_seen(face: Face, serve: Serve, script: Script) -> None:
+    first, second = serve(script), serve(answers.streams(chat_events(["Hel", "lo"])))
+    client = face.client(configuration("chat", first, second, policy={"first_chunk_timeout": 0.4}))
+
+    chunks = await all_of(await open_stream(client))
+
+    assert text_of(chunks) == "Hello"
+    call = client.router.calls[-1]
+    assert [attempt.verdict for attempt in call.attempts] == [Verdict.TRANSIENT, Verdict.OK]
+    assert (call.ending, call.winner) == (Ending.OK, 2)
+    assert first.wait_for_closed(1)
+
+
+async def test_role_and_comments_are_replayed_in_order(face: Face, serve: Serve) -> None:
+    parts = [b": one\n\n", ROLE, b": two\n\n", event(chunk("x")), event(chunk(finish="stop")), DONE]
+    client = face.client(configuration("chat", serve(answers.streams(parts))))
+    asking = client.chat.completions.with_streaming_response.create(model=MODEL, messages=HELLO, stream=True)
+    async with Both(asking) as raw:
+        assert b"".join(await all_of(raw.iter_bytes())) == b"".join(parts)
+
+
+BYTES: dict[str, list[bytes]] = {
+    "plain": chat_events(),
+    "CRLF": [part.replace(b"\n", b"\r\n") for part in chat_events()],
+    "comments between": [b": OPENROUTER PROCESSING\n\n", *chat_events()[:2], b":\n\n", *chat_events()[2:]],
+    "event and id fields": [b"id: 7\nevent: message\nretry: 10\n" + part for part in chat_events()],
+    "data on several lines": [
+        ROLE,
+        b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m",\n'
+        b'data: "choices":[{"index":0,"delta":{"content":"x"}}]}\n\n',
+        event(chunk(finish="stop")),
+        DONE,
+    ],
+    "no space after data": [part.replace(b"data: ", b"data:") for part in chat_events()],
+    "a byte order mark": [b"\xef\xbb\xbf", *chat_events()],
+    "every byte for itself": [bytes([byte]) for byte in b"".join(chat_events(["é…"]))],
+    "all at once": [b"".join(chat_events())],
+    "no blank line at the end": [*chat_events()[:-1], b"data: [DONE]\n"],
+}
+
+
+@pytest.mark.parametrize("parts", BYTES.values(), ids=BYTES)
+async def test_the_bytes_are_passed_on_untouched(face: Face, serve: Serve, parts: list[bytes]) -> None:
+    client = face.client(configuration("chat", serve(answers.streams(parts))))
+    asking = client.chat.completions.with_streaming_response.create(model=MODEL, messages=HELLO, stream=True)
+    async with Both(asking) as raw:
+        assert b"".join(await all_of(raw.iter_bytes())) == b"".join(parts)
+    assert client.router.calls[-1].ending is Ending.OK
+
+
+async def test_a_compressed_stream_is_understood(face: Face, serve: Serve) -> None:
+    packed = gzip.compress(b"".join(chat_events()))
+    parts = [packed[:20], packed[20:31], packed[31:]]
+    headers = [("content-type", "text/event-stream"), ("content-encoding", "gzip")]
+    client = face.client(configuration("chat", serve(answers.streams(parts, headers))))
+    assert text_of(await all_of(await open_stream(client))) == "Hello"
+
+
+async def test_no_compression_is_asked_of_a_stream(plain: Face, serve: Serve) -> None:
+    server = serve(answers.says())
+    await all_of(await open_stream(plain.client(configuration("chat", server))))
+    assert server.seen[0].headers["accept-encoding"] == "identity"
+
+
+async def test_a_finished_streams_connection_is_used_again(face: Face, serve: Serve) -> None:
+    server = serve(answers.says())
+    client = face.client(configuration("chat", server))
+    for _ in range(3):
+        await all_of(await open_stream(client))
+    assert server.opened == 1
+
+
+# -- after the first content
+
+
+def _content_then(end: Callable[[Peer], None], gate: threading.Event) -> Script:
+    """Two pieces of content; then, once the reader has them, the end."""
+
+    def script(request: Seen, peer: Peer) -> None:
+        peer.begin()
+        peer.chunk(ROLE)
+        peer.chunk(event(chunk("Hel")))
+        peer.chunk(event(chunk("lo")))
+        assert gate.wait(PATIENCE)
+        end(peer)
+
+    return script
+
+
+def _ends_early(peer: Peer) -> None:
+    peer.end()
+
+
+def _says_error(peer: Peer) -> None:
+    peer.chunk(ERROR)
+    peer.end()
+
+
+def _half_event(peer: Peer) -> None:
+    peer.chunk(b'data: {"id": "x", "cho')
+    peer.end()
+
+
+def _pings(peer: Peer) -> None:
+    while not peer.is_gone(0.05):
+        peer.chunk(PING)
+
+
+AFTER: dict[str, tuple[Callable[[Peer], None], type[shim.StreamInterruptedError]]] = {
+    "an error event": (_says_error, shim.StreamInterruptedError),
+    "an end without finish": (_ends_early, shim.StreamInterruptedError),
+    "half an event": (_half_event, shim.StreamInterruptedError),
+    "a reset": (Peer.reset, shim.StreamConnectionError),
+    "a break": (Peer.close, shim.StreamConnectionError),
+    "a stall": (Peer.hang, shim.StreamTimeoutError),
+    "pings alone": (_pings, shim.StreamTimeoutError),
+}
+
+
+@pytest.mark.parametrize(("end", "cls"), AFTER.values(), ids=AFTER)
+async def test_a_failure_after_content_is_raised_with_the_text_so_far(
+    face: Face, serve: Serve, end: Callable[[Peer], None], cls: type[shim.StreamInterruptedError]
+) -> None:
+    gate = threading.Event()
+    first, second = serve(_content_then(end, gate)), serve(answers.says())
+    client = face.client(configuration("chat", first, second, policy={"idle_timeout": 0.4}))
+    seen: list[Any] = []
+    stream = await open_stream(client)
+
+    with pytest.raises(openai.APIError) as caught:
+        async for item in each(stream):
+            seen.append(item)
+            if text_of(seen) == "Hello":
+                gate.set()
+
+    error = caught.value
+    assert type(error) is cls
+    assert isinstance(error, shim.StreamInterruptedError)
+    assert error.partial == text_of(seen) == "Hello"
+    assert "a/m-a" in error.message
+    assert second.seen == []
+    call = client.router.calls[-1]
+    assert (call.ending, call.winner) == (Ending.INTERRUPTED, None)
+    assert call.attempts[-1].verdict is Verdict.TRANSIENT
+    assert shim.attempts(error) == call.attempts
+    assert in_flight(client) == 0
+    assert first.wait_for_closed()
+
+
+def test_the_stream_errors_are_the_official_classes_too() -> None:
+    assert issubclass(shim.StreamTimeoutError, openai.APITimeoutError)
+    assert issubclass(shim.StreamConnectionError, openai.APIConnectionError)
+    assert issubclass(shim.StreamInterruptedError, openai.APIError)
+
+
+async def test_the_stream_helper_raises_as_well(plain: Face, serve: Serve) -> None:
+    gate = threading.Event()
+    gate.set()
+    client = plain.client(configuration("chat", serve(_content_then(_ends_early, gate))))
+    with pytest.raises(shim.StreamInterruptedError) as caught:
+        async with Both(client.chat.completions.stream(model=MODEL, messages=HELLO)) as stream:
+            await all_of(stream)
+    assert caught.value.partial == "Hello"
+
+
+# -- the reader goes away
+
+
+def _content_and_hang(gone: list[bool]) -> Script:
+    def script(request: Seen, peer: Peer) -> None:
+        peer.begin()
+        peer.chunk(ROLE)
+        peer.chunk(event(chunk("Hel")))
+        peer.hang()
+        gone.append(peer.gone.is_set())
+
+    return script
+
+
+async def test_an_exception_of_the_reader_is_nobodys_failure(face: Face, serve: Serve) -> None:
+    server = serve(_content_and_hang([]))
+    client = face.client(configuration("chat", server))
+    stream = await open_stream(client)
+
+    with pytest.raises(ValueError, match="mine"):
+        async with Both(stream):
+            async for _ in each(stream):
+                raise ValueError("mine")
+
+    assert server.wait_for_closed()
+    assert breaker(client).state is BreakerState.CLOSED
+    assert client.router.calls[-1].attempts[-1].verdict is not Verdict.TRANSIENT
+    assert in_flight(client) == 0
+
+
+async def test_a_stream_that_is_closed_early_closes_its_connection(face: Face, serve: Serve) -> None:
+    server = serve(_content_and_hang([]))
+    client = face.client(configuration("chat", server))
+    stream = await open_stream(client)
+    iterator = each(stream)
+    await anext(iterator)
+    await iterator.aclose()
+
+    await out(stream.close())
+
+    assert server.wait_for_closed()
+    assert client.router.calls[-1].ending is Ending.OK
+    assert in_flight(client) == 0
+
+
+async def test_a_stream_that_is_closed_unread_closes_its_connection(face: Face, serve: Serve) -> None:
+    server = serve(_content_and_hang([]))
+    client = face.client(configuration("chat", server))
+
+    await out((await open_stream(client)).close())
+
+    assert server.wait_for_closed()
+    assert in_flight(client) == 0
+    assert client.router.calls[-1].ending is Ending.OK
+
+
+async def test_a_stream_that_is_dropped_gives_its_permit_back(plain: Face, serve: Serve) -> None:
+    """Nobody closes it: collecting it must do."""
+    if plain.is_async:
+        pytest.skip("an async stream that is dropped cannot be closed: there is nobody who awaits it")
+    server = serve(_content_and_hang([]))
+    client = plain.client(configuration("chat", server))
+    stream = await open_stream(client)
+    next(iter(stream))
+    del stream
+    assert server.wait_for_closed()
+    assert in_flight(client) == 0
+
+
+# -- cancellation
+
+
+def _async_face(flavour: str) -> Face:
+    return Face(True, flavour)
+
+
+async def test_cancellation_in_mid_stream_is_nobodys_failure(flavour: str, serve: Serve) -> None:
+    server = serve(_content_and_hang([]))
+    face = _async_face(flavour)
+    client = face.client(configuration("chat", server))
+    started = asyncio.Event()
+
+    async def read() -> None:
+        async for _ in await open_stream(client):
+            started.set()
+
+    task = asyncio.create_task(read())
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert await asyncio.to_thread(server.wait_for_closed)
+    assert breaker(client).state is BreakerState.CLOSED
+    assert in_flight(client) == 0
+    call = client.router.calls[-1]
+    assert call.ending is Ending.CANCELLED
+    assert call.attempts[-1].verdict is None
+    await face.close()
+
+
+@pytest.mark.parametrize("when", ["before an answer", "in mid-stream"])
+async def test_cancelling_twice_leaks_no_connection(flavour: str, serve: Serve, when: str) -> None:
+    """Eight calls through a pool of four: were one connection lost for each, the ninth call would wait for ever."""
+    in_mid_stream = when == "in mid-stream"
+    is_sick = True
+
+    def script(request: Seen, peer: Peer) -> None:
+        if not is_sick:
+            peer.answer(200, answers.chat())
+        elif in_mid_stream:
+            _content_and_hang([])(request, peer)
+        else:
+            peer.hang()
+
+    server = serve(script)
+    face = _async_face(flavour)
+    http_client = face.http_client(limits=face.module.Limits(max_connections=4))
+    client = face.client(configuration("chat", server), http_client=http_client)
+    begun = asyncio.Event()
+
+    async def read() -> None:
+        async for _ in await open_stream(client):
+            begun.set()
+
+    for number in range(8):
+        begun.clear()
+        task = asyncio.create_task(read())
+        if in_mid_stream:
+            await begun.wait()
+        else:
+            assert await asyncio.to_thread(server.wait_for_requests, number + 1)
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    assert await asyncio.to_thread(server.wait_for_closed)
+    assert in_flight(client) == 0
+    is_sick = False
+    await out(client.chat.completions.create(model=MODEL, messages=HELLO, timeout=5))
+    await face.close()
+
+
+async def test_cancelling_a_whole_answer_frees_the_permit(flavour: str, serve: Serve) -> None:
+    server, other = serve(answers.hangs()), serve(answers.says())
+    face = _async_face(flavour)
+    client = face.client(configuration("chat", server, other))
+    task = asyncio.create_task(out(client.chat.completions.create(model=MODEL, messages=HELLO)))
+    assert await asyncio.to_thread(server.wait_for_requests, 1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert other.seen == []
+    assert await asyncio.to_thread(server.wait_for_closed)
+    assert in_flight(client) == 0
+    assert client.router.calls[-1].ending is Ending.CANCELLED
+    await face.close()
+
+
+async def test_a_timeout_around_the_call_is_a_cancellation(plain: Face, serve: Serve) -> None:
+    if not plain.is_async:
+        pytest.skip("asyncio.timeout is for async calls")
+    server = serve(answers.hangs())
+    client = plain.client(configuration("chat", server))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await out(client.chat.completions.create(model=MODEL, messages=HELLO))
+    assert await asyncio.to_thread(server.wait_for_closed)
+    assert breaker(client).state is BreakerState.CLOSED
+    assert client.router.calls[-1].ending is Ending.CANCELLED
