@@ -48,7 +48,10 @@ def seconds(value: float | None) -> str:
 
 def table() -> str:
     """The whole table, in the order of the rows."""
-    lines = ["| provider | status | code, type, text | verdict | scope | reason | left alone |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| provider | status | code, type, text | verdict | scope | reason | left alone |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for row in ROWS:
         then = row.then
         who = "any" if row.preset == "*" else row.preset

@@ -12,7 +12,7 @@ from shim._core.budget import Budget
 from shim._core.call import Lane
 from shim._core.health import RouteHealth
 from shim._core.order import Place, arrange
-from shim._core.prepare import Lengths, Writer, asked_dimensions, lengths
+from shim._core.prepare import Lengths, Writer, asked_dimensions, lengths, own_credentials
 from shim._core.request import Request, count_inputs
 from shim.config import FamilyConfig, ProviderConfig, RouteConfig
 from shim.events import Kind
@@ -115,8 +115,10 @@ def make_plan(
 
 
 def is_fixed(family: FamilyState) -> bool:
-    """Whether its routes always come in the same order, each with one key or none."""
-    return family.config.policy.order == "priority" and all(len(route.provider.keys) < 2 for route in family.routes)
+    """Whether its routes always come in the same order, each with one key or none, whoever calls."""
+    if family.config.policy.order != "priority":
+        return False
+    return all(len(route.provider.keys) < 2 and route.provider.is_usable for route in family.routes)
 
 
 def _make(
@@ -172,7 +174,7 @@ def why_not(request: Request, family: FamilyState, route: RouteState, pinned: st
         return "switched off in the configuration", None
     if not provider.enabled:
         return f"provider {provider.name} is switched off in the configuration", None
-    if not provider.is_usable and not (provider.base_url == request.own_base and not provider.missing):
+    if not provider.is_usable and not (provider.base_url == request.own_base and own_credentials(request)):
         return f"no key: set {provider.missing or 'api_key'} for provider {provider.name}", None
     if request.kind is not Kind.EMBEDDING:
         return "", None

@@ -103,6 +103,6 @@ def _with_hints(hints: Mapping[bytes, bytes], options: Options, pinned: str | No
         read_timeout=options.read_timeout,
         connect_timeout=options.connect_timeout,
         max_retries=0 if only_first else options.max_retries,
-        pinned=hint or pinned,
+        pinned=pinned or hint or None,  # what the name or a stored response says is not for a hint to change
         only_first=only_first or options.only_first,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -130,9 +130,16 @@ class Live:
 
 def chunks_of(live: Live) -> Iterator[bytes]:
     """The bytes of the stream for a sync reader; the watchdog ends a read that takes too long."""
+    chunks = _chunks(live)
+    next(chunks)  # into its `try`: a generator that never began would not clean up when it is closed or dropped
+    return chunks
+
+
+def _chunks(live: Live) -> Iterator[bytes]:
     guard = live.guard
     assert guard is not None
     try:
+        yield b""
         yield live.first
         while True:
             guard.move(live.arm())
@@ -169,8 +176,25 @@ def _finish_sync(live: Live, guard: Watch) -> None:
         live.over()
 
 
-async def achunks_of(live: Live) -> AsyncIterator[bytes]:
-    """The bytes of the stream for an async reader."""
+class achunks_of:  # noqa: N801  stands for the async generator that it wraps
+    """The bytes of the stream for an async reader, and a way to close them before the first was read."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+        self._chunks = _achunks(live)
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._chunks
+
+    async def aclose(self) -> None:
+        """Close the connection, also where the generator never began and so has no `finally` to run."""
+        await self._chunks.aclose()
+        if not self._live.is_over:
+            with anyio.CancelScope(shield=True):
+                await _finish_async(self._live)
+
+
+async def _achunks(live: Live) -> AsyncGenerator[bytes, None]:
     try:
         yield live.first
         while True:
@@ -235,7 +259,7 @@ def stream_classes(flavour: Flavour) -> tuple[Any, Any]:
             self.chunks = chunks
 
         def __aiter__(self) -> AsyncIterator[bytes]:
-            return self.chunks  # type: ignore[no-any-return]
+            return self.chunks.__aiter__()  # type: ignore[no-any-return]
 
         async def aclose(self) -> None:
             await self.chunks.aclose()

@@ -387,6 +387,7 @@ class Flight:
             if before != (health.breaker.state, health.provider.breaker.state):
                 self._changes += self._moved(health, before)
             if permits is None:
+                self._refund(action.purpose)
                 queue.extend(self._machine.on_denied(action.number, now))
                 continue
             self._running[action.number] = Running(
@@ -394,6 +395,13 @@ class Flight:
             )
             admitted.append(action)
         return admitted
+
+    def _refund(self, purpose: Purpose) -> None:
+        """The budget that an attempt took before it turned out that it could not start. Lock held."""
+        if purpose is Purpose.HEDGE:
+            self._state.hedge_budget.refund()
+        elif purpose is Purpose.RETRY:
+            self._state.retry_budget.refund()
 
     def _announce(self, actions: list[Action]) -> list[Action]:
         bus = self._board.bus

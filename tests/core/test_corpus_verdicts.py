@@ -21,6 +21,7 @@ Expected = tuple[Verdict, Scope] | None
 
 FATAL: Expected = (Verdict.FATAL, Scope.REQUEST)
 CANNOT: Expected = (Verdict.CANNOT, Scope.REQUEST)
+BEYOND_MODEL: Expected = (Verdict.CANNOT, Scope.MODEL)
 BAD_KEY: Expected = (Verdict.BROKEN, Scope.KEY)
 NO_MODEL: Expected = (Verdict.BROKEN, Scope.MODEL)
 NO_ACCESS: Expected = (Verdict.BROKEN, Scope.KEY_MODEL)
@@ -52,6 +53,7 @@ BY_SITUATION: dict[str, Expected] = {
 
 # Where the taxonomy has a row that says more than the situation does.
 BY_ID: dict[str, Expected] = {
+    "openai-responses-context-length-400-01": BEYOND_MODEL,
     "azure-chat-capability-404-01": NO_MODEL,
     "openai-chat-capability-404-02": NO_MODEL,
     "cerebras-chat-stream-forbidden-403-01": CANNOT,

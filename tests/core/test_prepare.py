@@ -184,6 +184,17 @@ def test_a_stream_is_asked_for_uncompressed(base: str) -> None:
     assert headers(sent({"base_url": base}, asked=asked))["accept-encoding"] == "identity"
 
 
+@pytest.mark.parametrize("base", [OWN_BASE, "https://alpha.example/v1"])
+def test_the_key_of_one_attempt_does_not_travel_with_the_next(base: str) -> None:
+    """One request is written for several routes in turn."""
+    asked = request(headers=CALLERS, is_stream=True)
+    sent({"base_url": base, "api_key": "sk-first", "headers": {"X-Team": "nlp"}}, asked=asked)
+    assert "sk-first" not in repr(asked)
+    found = headers(sent({"base_url": "https://beta.example/v1", "api_key": "sk-second"}, asked=asked))
+    assert found["authorization"] == "Bearer sk-second"
+    assert "x-team" not in found
+
+
 def test_the_callers_request_is_left_as_it_was() -> None:
     asked = request(headers=CALLERS)
     before, body = list(asked.headers.all), asked.body

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from shim.local.provider import LocalProvider
-from shim.local.server import Answer, rate_limited, serve
+from shim.local.server import Answer, Handler, rate_limited, serve
 
 _EMBED = LocalProvider().handle_http
 _HEAD = {"id": "chatcmpl-1", "created": 1, "model": "chat-small"}
@@ -28,8 +28,8 @@ cut = {{ base_url = "{cut}" }}
 [families]
 notes = {{ kind = "embedding", routes = ["lab/wordllama-256", "spare/wordllama-256"] }}
 fast = {{ kind = "chat", routes = ["lab/chat-small", "spare/chat-small"] }}
-crowded = {{ kind = "chat", routes = ["busy/chat-small"] }}
-broken-off = {{ kind = "chat", routes = ["cut/chat-small"] }}
+crowded = {{ kind = "chat", routes = ["busy/chat-large"] }}
+broken-off = {{ kind = "chat", routes = ["cut/chat-tiny"] }}
 """
 
 
@@ -68,7 +68,12 @@ def _json(status: int, document: object) -> Answer:
 @contextmanager
 def stage(folder: Path) -> Iterator[dict[str, object]]:
     """Servers until the end of the block, `shim.toml` in `folder`, and the names that every block may use."""
-    handlers = {"lab": answers, "spare": answers, "busy": rate_limited(answers, 10_000, 20), "cut": breaks_off}
+    handlers: dict[str, Handler] = {
+        "lab": answers,
+        "spare": answers,
+        "busy": rate_limited(answers, 10_000, 20),
+        "cut": breaks_off,
+    }
     with ExitStack() as stack:
         servers = {name: stack.enter_context(serve(handler)) for name, handler in handlers.items()}
         urls = {name: server.base_url for name, server in servers.items()}

@@ -41,9 +41,7 @@ def _pythonic() -> list[Path]:
 
 def _run(block: Block, names: dict[str, object]) -> str:
     """What a block prints. It may await at its top level, as in a notebook."""
-    code = compile(
-        "\n" * (block.line - 1) + block.text, str(block.path), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    )
+    code = compile("\n" * (block.line - 1) + block.text, str(block.path), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         result = eval(code, names)
@@ -53,15 +51,15 @@ def _run(block: Block, names: dict[str, object]) -> str:
 
 
 def _shape(printed: str) -> list[list[str]]:
-    """The words of each line, with every number alike: times and ports differ from run to run."""
-    return [re.sub(r"\d+(\.\d+)?", "0", line).split() for line in printed.splitlines() if line.strip()]
+    """The words of each line, with decimals and ports alike: they differ from run to run."""
+    return [re.sub(r"\d+\.\d+|(?<=:)\d{4,5}\b", "0.0", line).split() for line in printed.splitlines() if line.strip()]
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # blocks drop their clients without closing them, as users do
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("path", [pytest.param(path, id=_name(path)) for path in _pythonic()])
 def test_python_blocks_run_in_order_and_print_what_is_shown(path: Path, names: dict[str, object]) -> None:
-    """The blocks of one file share their names; what is shown as printed differs in its numbers alone."""
+    """The blocks of one file share their names; what is shown as printed differs in its times alone."""
     printed = ""
     for block in blocks(path):
         if block.kind == "python":
@@ -92,7 +90,7 @@ def test_yaml_blocks_are_litellm_configurations(block: Block, tmp_path: Path) ->
     pytest.importorskip("yaml")
     path = tmp_path / "config.yaml"
     path.write_text(block.text)
-    environ = {name: "made-up" for name in re.findall(r"os\.environ/(\w+)", block.text)}
+    environ = dict.fromkeys(re.findall(r"os\.environ/(\w+)", block.text), "made-up")
 
     assert loading.load(path, environ=environ).families
 
@@ -109,7 +107,9 @@ def _check_shim(words: list[str]) -> None:
         return
     assert words[0] in group.commands, f"no command shim {words[0]}"
     known = {"--help"} | {
-        option for parameter in group.commands[words[0]].params for option in (*parameter.opts, *parameter.secondary_opts)
+        option
+        for parameter in group.commands[words[0]].params
+        for option in (*parameter.opts, *parameter.secondary_opts)
     }
     for word in words[1:]:
         assert not word.startswith("-") or word.partition("=")[0] in known, f"shim {words[0]} has no {word}"
@@ -153,7 +153,7 @@ def _table(script: str) -> str:
     ("document", "script"),
     [
         ("README.md", "defaults_table.py"),
-        ("docs/configuration.md", "defaults_table.py"),
+        ("docs/providers.md", "presets_table.py"),
         ("docs/verdicts.md", "verdicts_table.py"),
     ],
 )

@@ -154,6 +154,7 @@ def _content_then(end: Callable[[Peer], None], gate: threading.Event) -> Script:
         peer.chunk(event(chunk("Hel")))
         peer.chunk(event(chunk("lo")))
         assert gate.wait(PATIENCE)
+        peer.stays = False
         end(peer)
 
     return script
@@ -353,7 +354,7 @@ async def test_cancelling_twice_leaks_no_connection(flavour: str, serve: Serve, 
     server = serve(script)
     face = _async_face(flavour)
     http_client = face.http_client(limits=face.module.Limits(max_connections=4))
-    client = face.client(configuration("chat", server), http_client=http_client)
+    client = face.client(configuration("chat", server), http_client=http_client, timeout=3)
     begun = asyncio.Event()
 
     async def read() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-PATIENCE = 10.0
+PATIENCE = 4.0
 """Seconds that a wait of a test may take at most: it never passes in a test that is green."""
 
 
