@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncOpenAI", "OpenAI"]
 
 PLACEHOLDER = "shim-has-no-key-for-this"
-"""What the official constructor gets where it insists on a key and all keys are in the configuration; then forgotten."""
+"""What the official constructor gets where it insists on a key and all keys are configured; forgotten at once."""
 
 _RAW = "x-stainless-raw-response"
 _PROMISES = ("provider", "workload_identity", "data_residency")
@@ -181,8 +181,9 @@ class OpenAI(_Routed, openai.OpenAI):
     """The official client, which survives its providers. Takes one more argument:
 
     `router`: a `Router`, a configuration as a mapping, the path of one, or False for no routing at all. Without it the
-    first configuration found is used (`$SHIM_CONFIG`, `./shim.toml`, `[tool.shim]` in `./pyproject.toml`, `~/.config/shim/config.toml`); with none
-    this is the official client. A call whose model belongs to no family passes through unchanged.
+    first configuration found is used (`$SHIM_CONFIG`, `./shim.toml`, `[tool.shim]` in `./pyproject.toml`,
+    `~/.config/shim/config.toml`); with none this is the official client. A call whose model belongs to no family passes
+    through unchanged.
     """
 
     if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The one exception of a wrong configuration; it stands alone so that reading a configuration does not import openai."""
+"""The one exception of a wrong configuration; it stands alone so that reading one does not import openai."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the configuration of this place. Stands alone so that a client without one pays a few looks at the disk, no more."""
+"""Finds the configuration of this place. Stands alone: a client without one pays a few looks at the disk, no more."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ def _cache_folder(environ: Mapping[str, str]) -> Path | None:
 class Router:
     """Routes calls over the providers of a configuration. Shared by sync and async clients, threads and event loops.
 
-    `Router(mapping)` and `Router.load(path)` raise `shim.ConfigError` with every problem that was found. A router can be
-    pickled: it travels as its configuration (`${VAR}` unresolved) and starts with fresh health.
+    `Router(mapping)` and `Router.load(path)` raise `shim.ConfigError` with every problem that was found. A router can
+    be pickled: it travels as its configuration (`${VAR}` unresolved) and starts with fresh health.
     """
 
     def __init__(self, config: Mapping[str, object] | Config, *, clock: Clock | None = None) -> None:
@@ -71,11 +71,11 @@ class Router:
         return inspection.explain(self._board, model, kind, request)
 
     def status(self) -> Status:
-        """Providers, keys, routes, breakers, cooldowns, latencies (p50 and p95, seconds), tokens and cost, as of now."""
+        """Providers, keys, routes, breakers, cooldowns, latencies (p50, p95, seconds), tokens and cost, as of now."""
         return inspection.status(self._board)
 
     def spaces(self) -> tuple[SpaceStatus, ...]:
-        """The embedding spaces that are known, from this process or kept from earlier ones: who set each, who is in it."""
+        """The embedding spaces that are known, from this process or earlier ones: who set each, who is in it."""
         return inspection.spaces(self._board)
 
     @property
@@ -104,7 +104,7 @@ class Router:
     # -- for libraries that take an httpx client
 
     def http_client(self, base_url: str = "https://api.openai.com/v1", **settings: Any) -> Any:
-        """An `httpx2.Client` (`httpx.Client` with openai 2.x) whose requests are routed: for any library that takes one.
+        """An `httpx2.Client` (`httpx.Client` with openai 2.x) whose requests are routed, for libraries that take one.
 
         Requests for models of no family go on to where they were sent. `settings` are the client's own arguments.
         """

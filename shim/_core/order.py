@@ -1,4 +1,4 @@
-"""In which order the routes of a family are tried. Lower priority numbers always come first; the order works within one."""
+"""In which order the routes of a family are tried. Lower priority numbers come first; the order works within one."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ class Judgement:
     """The verdict on an outcome and what follows from it.
 
     `cooldown` is seconds to leave `scope` alone; `told` says that the provider named it (authoritative: never probed
-    early, never shortened). `cooldown` None leaves the length to the breaker. `counts` says whether the attempt counts as
-    a failure on the breaker. `rejects` names a request parameter that the provider refused to know.
+    early, never shortened). `cooldown` None leaves the length to the breaker. `counts` says whether the attempt counts
+    as a failure on the breaker. `rejects` names a request parameter that the provider refused to know.
     `status` is the status that the failure amounts to (an error object inside a 200 has its own).
     """
 

@@ -1,4 +1,4 @@
-"""A caller's request written for one route: its URL, headers and body. A provider sees its own key and nobody else's."""
+"""A caller's request written for one route: its URL, headers and body. A provider sees its own key, nobody else's."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ HINT_HEADERS = frozenset({b"x-shim-route", b"x-shim-fallback", b"x-stainless-raw
 
 @dataclass(slots=True)
 class Headers:
-    """The caller's headers, gone through once: all of them, those that every provider may see, and what they tell us."""
+    """The caller's headers, gone through once: all, those that every provider may see, and what they tell us."""
 
     all: list[tuple[bytes, bytes]] = field(default_factory=list)
     common: list[tuple[bytes, bytes]] = field(default_factory=list)

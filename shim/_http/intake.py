@@ -14,7 +14,7 @@ MOST_BYTES = 1 << 30
 
 
 class Limits(dict[str, float]):
-    """The `timeout` extension of a request. Each phase that asks (pool, connect, write, read) gets what is left by then.
+    """The `timeout` extension of a request. Each phase that asks (pool, connect, write, read) gets what is left then.
 
     The libraries read one figure at the start of a phase; a plain dict would give every phase the whole limit.
     """

@@ -1,8 +1,8 @@
 """The connection pools of one OpenAI client: per event loop, fresh after a fork, and more of them under load.
 
-A client that the SDK made may be replaced by siblings with the same settings; a client that the caller handed in is used
-as it is. The libraries' pools search all their connections for each request: with many in flight a few small pools cost
-much less than one large one (`benchmarks/`), so a sibling is added for each `PER_POOL` requests in flight.
+A client that the SDK made may be replaced by siblings with the same settings; a client that the caller handed in is
+used as it is. The libraries' pools search all their connections for each request: with many in flight a few small pools
+cost much less than one large one (`benchmarks/`), so a sibling is added for each `PER_POOL` requests in flight.
 """
 
 from __future__ import annotations

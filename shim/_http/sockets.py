@@ -1,7 +1,7 @@
-"""Ends an exchange that blocks in another thread by shutting down its socket: the only way to interrupt a blocking read.
+"""Ends an exchange that blocks in another thread by shutting down its socket: nothing else interrupts a blocking read.
 
-The connection is found in the pool by our own `timeout` extension, which the libraries hand through untouched. That walk
-uses their private names; where one is missing the exchange ends at its per-operation timeout instead.
+The connection is found in the pool by our own `timeout` extension, which the libraries hand through untouched. That
+walk uses their private names; where one is missing the exchange ends at its per-operation timeout instead.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ Tasks = dict["asyncio.Task[Reply | Judgement]", int]
 
 
 async def run(flight: Flight, send: AsyncSend, clock: Clock) -> None:
-    """Returns when the call is over; `flight` then tells how. Cancellation passes through, after the permits came back."""
+    """Returns when the call is over; `flight` then tells how. Cancellation passes through; permits are back."""
     try:
         if flight.is_concurrent:
             await _race(flight, send, clock)

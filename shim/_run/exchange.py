@@ -15,7 +15,7 @@ from shim._core.stream import StreamWatch
 
 @dataclass(slots=True)
 class Exchange:
-    """One HTTP exchange. `until` is an instant: the whole body, or the first content of a stream, must be there by then.
+    """One HTTP exchange. `until` is an instant: the whole body, or a stream's first content, must be there by then.
 
     With a `watch` an event stream is read up to its first content and handed over live; `idle` seconds then limit the
     wait for each further event.
@@ -33,7 +33,7 @@ class Exchange:
 
 @dataclass(slots=True)
 class Reply:
-    """What came of an exchange. `live` is the open stream after its first content, `response` what the HTTP library gave;
+    """What came of an exchange. `live` is the open stream after its first content, `response` what the library gave;
     both are opaque here. `error` holds the data and the event name of an error event before any content."""
 
     outcome: Outcome

@@ -1,4 +1,4 @@
-"""One call under way: joins the machine, the board and the judge. Decides nothing itself; the drivers carry out its steps."""
+"""One call under way: joins the machine, the board and the judge. It decides nothing; drivers carry out its steps."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class _File(msgspec.Struct):
 
 
 class References:
-    """`folder` None keeps everything in memory. `load`, `save` and `forget` touch the disk: never call them with a lock held."""
+    """`folder` None keeps all in memory. `load`, `save` and `forget` touch the disk: never with a lock held."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder

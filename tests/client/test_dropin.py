@@ -241,9 +241,7 @@ async def test_the_model_of_the_answer_is_the_same_type_and_equal(plain: Face, s
 
 
 @pytest.mark.parametrize("wanted", ["base64", "float", None])
-async def test_embeddings_come_in_the_encoding_that_was_asked_for(
-    face: Face, serve: Serve, wanted: str | None
-) -> None:
+async def test_embeddings_come_in_the_encoding_that_was_asked_for(face: Face, serve: Serve, wanted: str | None) -> None:
     """base64 stays base64 for a caller who asked for it, floats otherwise: as with the official client."""
     server = serve(answers.embeds(4))
     ours = face.client(configuration("embedding", server))

@@ -153,7 +153,9 @@ async def test_attempts_that_disagree_make_no_official_class_but_the_503(plain: 
 # -- pickles
 
 
-@pytest.mark.parametrize("script", [answers.fails(429), answers.resets(), answers.fails(500)], ids=["429", "reset", "500"])
+@pytest.mark.parametrize(
+    "script", [answers.fails(429), answers.resets(), answers.fails(500)], ids=["429", "reset", "500"]
+)
 async def test_the_exception_survives_a_pickle(plain: Face, serve: Serve, script: Script) -> None:
     error = await failure(plain.client(configuration("chat", serve(script))))
     again = pickle.loads(pickle.dumps(error))

@@ -71,9 +71,7 @@ async def _upload(client: Any) -> Any:
 
 
 async def _batches(client: Any) -> Any:
-    return await out(
-        client.batches.create(input_file_id="f", endpoint="/v1/embeddings", completion_window="24h")
-    )
+    return await out(client.batches.create(input_file_id="f", endpoint="/v1/embeddings", completion_window="24h"))
 
 
 async def _transcribe(client: Any) -> Any:

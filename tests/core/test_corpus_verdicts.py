@@ -89,6 +89,7 @@ MID_STREAM = "Judged alike wherever it stands; what follows after content is the
 
 # Where we deviate from the collector's advisory label (its scope or its advice), and why.
 DEVIATIONS: dict[str, str] = {
+    "openai-responses-context-length-400-01": "the window is the model's: every host of the same model is passed over",
     "baseten-chat-stream-bad-request-400-01": BARE_400,
     "gemini-chat-bad-request-400-01": BARE_400,
     "groq-chat-stream-bad-request-400-01": BARE_400,

@@ -132,8 +132,14 @@ def test_a_provider_without_keys_has_one_lane_with_the_callers_own() -> None:
 
 
 def test_the_clients_own_base_url_needs_no_key_of_the_configuration() -> None:
-    plan = plan_for(keyless(needs_key=True), "space", request(own_base=OWN_BASE))
+    asked = request(own_base=OWN_BASE, headers=[("Authorization", "Bearer sk-callers-not-real")])
+    plan = plan_for(keyless(needs_key=True), "space", asked)
     assert [slot.key for slot in plan.slots] == [OWN_KEY]
+
+
+def test_a_caller_without_a_key_has_none_for_its_own_base_url_either() -> None:
+    plan = plan_for(keyless(needs_key=True), "space", request(own_base=OWN_BASE))
+    assert skipped(plan) == {"own/m": "no key: set api_key for provider own"}
 
 
 def test_another_base_url_does() -> None:
