@@ -166,7 +166,7 @@ def open_breaker(server: Server, calls: int) -> list[Row]:
     with client, single, plain:
         block(client, "ours")()
         asked = server.asked_during("five", block(client, "ours"))
-        found = measure.in_turns({"one": block(plain, "ours"), "two": block(client, "ours")}, 4 if calls < 50 else 20)
+        found = measure.in_turns({"one": block(plain, "ours"), "two": block(client, "ours")}, 2 if calls < 50 else 20)
     row = measure.difference(
         GROUP, "CPU of stepping over an open breaker, against a family of one", found["one"], found["two"], None
     )
@@ -177,10 +177,10 @@ def open_breaker(server: Server, calls: int) -> list[Row]:
 
 def collect(is_quick: bool) -> list[Row]:
     """All rows."""
-    rounds, calls = (2, 3) if is_quick else (30, 20)
+    rounds, calls = (1, 3) if is_quick else (30, 20)
     with serving() as server:
         rows = [*after_500(server, rounds, calls), after_500_canned(50 if is_quick else 2000)]
-        rows.append(hanging(server, 10 if is_quick else 100, 2 if is_quick else 20))
+        rows.append(hanging(server, 8 if is_quick else 100, 1 if is_quick else 20))
         return [*rows, *open_breaker(server, 5 if is_quick else 100)]
 
 

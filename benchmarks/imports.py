@@ -17,9 +17,15 @@ GROUP = "Import (fresh interpreter)"
 LIMIT = 1.05
 _TAIL = """
 import json, resource, sys, time
-used = resource.getrusage(resource.RUSAGE_SELF)
-print(json.dumps([time.process_time(), used.ru_maxrss / 1024, len(sys.modules)]))
+cpu = time.process_time()
+try:
+    with open('/proc/self/status') as status:
+        peak = next(int(line.split()[1]) for line in status if line.startswith('VmHWM'))
+except OSError:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(json.dumps([cpu, peak / 1024, len(sys.modules)]))
 """
+# Not ru_maxrss where it can be helped: on Linux a child begins with its parent's, and here the parent is the larger.
 _CONFIG = {
     "providers": {"lab": {"base_url": "http://127.0.0.1:9/v1", "api_key": "k"}},
     "families": {"f": {"kind": "chat", "routes": ["lab/m"]}},

@@ -131,7 +131,7 @@ def _renamed(writer: Writer, body: bytes) -> bytes:
 
 def collect(is_quick: bool) -> list[Row]:
     """All rows."""
-    rounds, calls = (2, 3) if is_quick else (60, 25)
+    rounds, calls = (1, 2) if is_quick else (60, 25)
     with serving() as server:
         rows = over_loopback(server, rounds, calls)
     return [*rows, *over_canned(rounds, calls), renaming(rounds, 50 if is_quick else 1000)]

@@ -60,6 +60,10 @@ def _classes(module: Any) -> tuple[Any, Any]:
             self._inner.close()
             super().close()
 
+        def __exit__(self, *error: Any) -> None:
+            self._inner.close()  # the library's own leaves a `with` without calling `close`
+            super().__exit__(*error)
+
     class RoutedAsyncClient(module.AsyncClient):  # type: ignore[misc]
         def __init__(self, engine: Engine, base_url: str, settings: dict[str, Any]) -> None:
             inner = module.AsyncClient(**settings)
@@ -80,5 +84,9 @@ def _classes(module: Any) -> tuple[Any, Any]:
         async def aclose(self) -> None:
             await self._inner.aclose()
             await super().aclose()
+
+        async def __aexit__(self, *error: Any) -> None:
+            await self._inner.aclose()
+            await super().__aexit__(*error)
 
     return RoutedClient, RoutedAsyncClient

@@ -53,6 +53,7 @@ class Live:
         self.release = release
         self.due = clock.now() + idle
         self.is_over = False
+        self.failure: Exception | None = None
         self.guard: Watch | None = None
         """The watchdog's hold on a sync read."""
         self._events = watch.events
@@ -71,19 +72,20 @@ class Live:
             self.due = self.clock.now() + self.idle
         return self.due
 
-    def take(self, chunk: bytes) -> bytes:
-        """What may be passed on of a chunk; raises what the caller gets in place of an error event."""
-        out = self.watch.feed(chunk)
-        if self.watch.error is not None:
-            raise self._failed(self.watch.error.reason)
-        return out
-
-    def end(self) -> bytes:
-        """The body is over: its last bytes, or what the caller gets when it was no proper end."""
-        reason = self.watch.close()
-        if reason is not None:
-            raise self._failed(reason)
-        return self.watch.unsent()
+    def take(self, chunk: bytes | None) -> bytes:
+        """What may be passed on of a chunk, or of the end (None). `failure` is set in place of an error event or an
+        improper end; it is raised by those who read, once they hold no bytes: a traceback shows local variables, and a
+        provider's error may repeat a key."""
+        if chunk is None:
+            reason = self.watch.close()
+            out = b"" if reason is not None else self.watch.unsent()
+        else:
+            out = self.watch.feed(chunk)
+            reason = self.watch.error.reason if self.watch.error is not None else None
+        if reason is None:
+            return out
+        self.failure = self._failed(reason)
+        return b""
 
     def broke(self, error: BaseException, *, is_overdue: bool) -> Exception:
         """The connection broke or stalled after content: the exception for the caller."""
@@ -151,10 +153,13 @@ def _chunks(live: Live) -> Iterator[bytes]:
                 raise live.broke(EOFError(), is_overdue=True)
             left = live.due - live.clock.now()
             guard.move(FOREVER)
-            out = live.end() if chunk is None else live.take(chunk)
+            out = live.take(chunk)
+            is_end, chunk = chunk is None, None
+            if live.failure is not None:
+                raise live.failure
             if out:
                 yield out
-            if chunk is None:
+            if is_end:
                 return
             live.due = live.clock.now() + left  # the reader's own time does not count
     finally:
@@ -202,10 +207,13 @@ async def _achunks(live: Live) -> AsyncGenerator[bytes, None]:
             if overdue:
                 raise live.broke(TimeoutError(), is_overdue=True)
             left = live.due - live.clock.now()
-            out = live.end() if chunk is None else live.take(chunk)
+            out = live.take(chunk)
+            is_end, chunk = chunk is None, None
+            if live.failure is not None:
+                raise live.failure
             if out:
                 yield out
-            if chunk is None:
+            if is_end:
                 return
             live.due = live.clock.now() + left
     except anyio.get_cancelled_exc_class():

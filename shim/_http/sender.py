@@ -13,7 +13,7 @@ from shim._http import intake
 from shim._http.flavour import Flavour
 from shim._http.live import Live
 from shim._http.pools import Pools
-from shim._http.sockets import shut
+from shim._http.sockets import shut, sweep
 from shim._run.exchange import Exchange, Reply
 from shim._run.system import Clock
 from shim._run.watchdog import Watch, watchdog
@@ -170,13 +170,17 @@ class AsyncSender(_Sender):
         client, release = self._pools.lease()
         request, limits = self._build(exchange)
         loop = asyncio.get_running_loop()
-        response, reply = None, None
+        response, reply, is_cut = None, None, False
         try:
             async with asyncio.timeout_at(loop.time() + exchange.until - self._clock.now()):
                 response = await client.send(request, stream=True, auth=None, follow_redirects=False)
                 reply = await self._read(exchange, response, release)
                 return reply, False
+        except asyncio.CancelledError:
+            is_cut = True
+            raise
         except TimeoutError:
+            is_cut = True
             return Reply(Outcome(fault=_during(exchange))), False
         except self.flavour.caught as error:
             outcome = self.flavour.outcome(error, is_overdue=False, during=_during(exchange))
@@ -188,10 +192,14 @@ class AsyncSender(_Sender):
             return Reply(Outcome(fault=Fault.RESET, detail=_LOOP_IS_CLOSED)), True
         finally:
             if reply is None or reply.live is None:
-                if response is not None and not response.is_closed:
-                    with anyio.CancelScope(shield=True):
-                        await response.aclose()
-                release()
+                try:
+                    if response is not None and not response.is_closed:
+                        with anyio.CancelScope(shield=True):
+                            await response.aclose()
+                finally:
+                    if is_cut:
+                        sweep(client, request)
+                    release()
 
     async def _read(self, exchange: Exchange, response: Any, release: Callable[[], None]) -> Reply:
         at = self._clock.now()

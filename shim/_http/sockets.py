@@ -31,3 +31,31 @@ def _shut_connection(connection: Any) -> None:
     if isinstance(found, socket.socket):
         with contextlib.suppress(OSError):
             socket.socket.shutdown(found, socket.SHUT_RDWR)  # not SSLSocket's: it would wait for a lock of the reader
+
+
+def sweep(client: Any, request: Any) -> None:
+    """Take connections that belong to no request out of an async client's pool, and end them.
+
+    The libraries clean up after a cancelled exchange by awaiting, and a second cancellation cuts that short: the
+    connection then stays in the pool, busy for ever, and a pool of four is full after four of them. Call it after a
+    cancellation, in the client's own event loop.
+    """
+    with contextlib.suppress(Exception):
+        pool = client._transport_for_url(request.url)._pool
+        taken = {id(waiting.connection) for waiting in pool._requests}
+        for connection in list(pool._connections):
+            is_free = connection.is_idle() or connection.is_closed() or connection.is_available()
+            if id(connection) not in taken and not is_free:
+                pool._connections.remove(connection)
+                _abort(connection)
+
+
+def _abort(connection: Any) -> None:
+    while getattr(connection, "_connection", None) is not None:
+        connection = connection._connection
+    stream: Any = getattr(getattr(connection, "_network_stream", None), "_stream", None)
+    while getattr(stream, "transport_stream", None) is not None:  # TLS: down to the socket's own
+        stream = stream.transport_stream
+    transport = getattr(stream, "_transport", None)
+    if transport is not None:
+        transport.abort()

@@ -22,8 +22,10 @@ class Bus:
         self.observers = (*self.observers, observer)
 
     def unsubscribe(self, observer: Observer) -> None:
-        self.observers = tuple(other for other in self.observers if other is not observer)
-        self._complained.discard(id(observer))
+        """Equality, not identity: a method looked up twice is two objects."""
+        gone = [other for other in self.observers if other == observer]
+        self.observers = tuple(other for other in self.observers if other != observer)
+        self._complained.difference_update(map(id, gone))
 
     def emit(self, event: Event) -> None:
         for observer in self.observers:

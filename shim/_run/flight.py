@@ -419,6 +419,8 @@ class Flight:
 
     def _over(self, finish: Finish) -> None:
         self.finish = finish
+        for number in [number for number in self._running if number != finish.number]:
+            self.cancelled(number)  # the record of the call tells of the losers as well
         won = self.winner
         if finish.end is End.OK and won is not None and won.reply.live is not None:
             return  # a stream: the call ends with it

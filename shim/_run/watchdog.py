@@ -67,17 +67,23 @@ class Watchdog:
     def _run(self) -> None:
         while True:
             self._wake.clear()
-            self.wakes_at = FOREVER
-            now = self._clock.now()
-            for watch in list(self._watches):
-                if watch.at <= now:
-                    watch.is_overdue = True
-                    watch.at = FOREVER
-                    self._watches.discard(watch)
-                    watch.end()
-                elif watch.at < self.wakes_at:
-                    self.wakes_at = watch.at
+            now = self._look()
             self._wake.wait(None if self.wakes_at == FOREVER else min(max(0.0, self.wakes_at - now), _LONGEST_SLEEP))
+
+    def _look(self) -> float:
+        """End what is overdue and set when to look again. Apart from the loop, whose locals would keep the last watch,
+        and through it a client that was dropped, for as long as nothing happens."""
+        self.wakes_at = FOREVER
+        now = self._clock.now()
+        for watch in list(self._watches):
+            if watch.at <= now:
+                watch.is_overdue = True
+                watch.at = FOREVER
+                self._watches.discard(watch)
+                watch.end()
+            elif watch.at < self.wakes_at:
+                self.wakes_at = watch.at
+        return now
 
 
 _dogs: list[Watchdog] = []

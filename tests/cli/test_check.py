@@ -73,7 +73,7 @@ def test_a_second_check_finds_the_kept_space_and_spends_less(town: Town) -> None
     assert [line["space"] for line in second] == [line["space"] for line in first]
     assert int(str(second[0]["tokens"])) < int(str(first[0]["tokens"])) / 10
     _, out, _ = run("status", "--config", str(town.path))
-    assert "words-256-any" in out
+    assert "words-native-any" in out
     assert "set it" in out
 
 

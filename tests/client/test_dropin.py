@@ -10,7 +10,7 @@ import pytest
 
 import shim
 from shim import Router
-from shim.events import Ending
+from shim.events import Ending, Verdict
 from tests.support import answers
 from tests.support.faces import FAMILY, HELLO, MODEL, Both, Face, all_of, configuration, out
 from tests.support.fixtures import Serve
@@ -204,7 +204,7 @@ async def test_attempts_of_everything_that_comes_back(face: Face, serve: Serve) 
     seen_at_first = shim.attempts(stream)
     await all_of(stream)
 
-    assert [attempt.verdict.value for attempt in shim.attempts(model)] == ["transient", "ok"]
+    assert [attempt.verdict for attempt in shim.attempts(model)] == [Verdict.TRANSIENT, Verdict.OK]
     assert [attempt.provider for attempt in seen_at_first] == ["a", "b"]
     assert [attempt.number for attempt in shim.attempts(stream)] == [1, 2]
     assert shim.attempts(stream)[-1].duration >= seen_at_first[-1].duration
@@ -358,3 +358,12 @@ async def test_responses_that_build_on_another_stay_on_its_route(plain: Face, se
 
     assert (made.output_text, further.output_text, unknown.output_text) == ("second", "second", "own")
     assert first.seen == []
+
+
+async def test_leaving_the_context_of_a_routers_http_client_closes_its_connections(plain: Face, serve: Serve) -> None:
+    server = serve(answers.says())
+    router = Router(configuration("chat", server))
+    async with Both(router.async_http_client() if plain.is_async else router.http_client()) as client:
+        await out(client.post("/chat/completions", json={"model": MODEL, "messages": HELLO}))
+        assert server.open == 1
+    assert server.wait_for_closed()

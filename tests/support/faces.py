@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,7 @@ async def out(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
-async def each(stream: Any) -> AsyncIterator[Any]:
+async def each(stream: Any) -> AsyncGenerator[Any, None]:
     """The items of a sync or an async iterable."""
     if hasattr(stream, "__aiter__"):
         async for item in stream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import struct
@@ -170,10 +171,8 @@ class Server:
         return self.wait_until(lambda: len(self.seen) >= count)
 
     def close(self) -> None:
-        try:
+        with contextlib.suppress(OSError):  # closed already
             self._listener.shutdown(socket.SHUT_RDWR)  # close alone leaves it open while a thread accepts on it
-        except OSError:
-            pass  # closed already
         self._listener.close()
         self._thread.join(PATIENCE)
         with self._changed:
