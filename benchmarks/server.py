@@ -132,9 +132,9 @@ class Connection(asyncio.Protocol):
             body = bytes(self._read[end + 4 : whole])
             del self._read[:whole]
             answer = self._answers.to(head, body)
-            self._transport.write(answer)
-            if answer is self._answers.five:
+            if answer is self._answers.five:  # before the write: after it, we may be stopped for long
                 self._answers.failed_at = time.perf_counter()
+            self._transport.write(answer)
 
 
 async def _serve(rows: int, dimensions: int) -> None:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from shim._masking import mask_secrets
 from shim.config import NOT_YET_KEYS
 from shim.config_error import ConfigError
 
@@ -66,7 +67,7 @@ def show(value: object) -> str:
         return "a table"
     if isinstance(value, list | tuple):
         return "a list"
-    text = repr(value)
+    text = mask_secrets(repr(value))
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
 
 

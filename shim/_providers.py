@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from shim._addresses import LOCAL, check_base_url
 from shim._keys import Keys, preset_keys, written_keys
 from shim._presets import ProviderPreset, presets
-from shim._problems import Problems, at, did_you_mean, nearest
+from shim._problems import Problems, at, did_you_mean, nearest, show
 from shim._variables import fill, resolve
 from shim.config import Auth, ProviderConfig, Wire
 
@@ -65,7 +65,7 @@ def expand_provider(name: str, raw: object, environ: Mapping[str, str], problems
     if written is None:
         return None
     if written.preset and written.preset not in presets().providers:
-        word = f"unknown preset '{written.preset}'"
+        word = f"unknown preset {show(written.preset)}"
         problems.add(at(path, "preset"), word + nearest(written.preset, presets().providers, "available"))
         return None
     _check_headers(written, path, problems)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import openai
 from openai import DEFAULT_TIMEOUT
@@ -148,10 +148,15 @@ class _Routed:
                     f"a client with its own {name} cannot be pickled: pickle client.router and build the client where "
                     "it is used"
                 )
-        return (_rebuilt, (type(self), dict(self._given), self._router))
+        given = {name: value for name, value in self._given.items() if not name.startswith("set_default")}
+        given["default_headers"] = dict(self._custom_headers)  # type: ignore[attr-defined]  # of the official client
+        given["default_query"] = dict(self._custom_query)  # type: ignore[attr-defined]
+        if "base_url" in given:
+            given["base_url"] = str(given["base_url"])
+        return (_rebuilt, (type(self), given, self._router or False))
 
 
-def _rebuilt(cls: Any, given: dict[str, Any], router: Router | None) -> Any:
+def _rebuilt(cls: Any, given: dict[str, Any], router: Router | Literal[False]) -> Any:
     return cls(**given, router=router)
 
 

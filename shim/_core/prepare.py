@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -49,9 +49,9 @@ class Prepared:
     """One HTTP request, ready to be sent. `headers` lack `Host` and `Content-Length`."""
 
     method: str
-    url: str
-    headers: list[tuple[bytes, bytes]]
-    body: bytes
+    url: str = field(repr=False)
+    headers: list[tuple[bytes, bytes]] = field(repr=False)
+    body: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,11 @@ def secrets_of(provider: ProviderConfig) -> list[str]:
 def own_credentials(request: Request) -> list[tuple[bytes, bytes]]:
     """The caller's own key, for the route whose base URL is the client's own and that has no key configured."""
     return [pair for pair in request.headers.all if pair[0].lower() in _CREDENTIALS]
+
+
+def own_secrets(request: Request) -> list[str]:
+    """The caller's own keys, without the word before them."""
+    return [value.decode("latin-1").rsplit(" ", 1)[-1] for _, value in own_credentials(request)]
 
 
 def credentials(provider: ProviderConfig, key: KeyConfig) -> tuple[bytes, bytes] | None:

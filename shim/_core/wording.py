@@ -5,31 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from shim._masking import SHORTEST_SECRET, mask_secrets
+
+__all__ = ["SHORTEST_SECRET", "describe_body", "is_html", "mask_secrets", "one_line"]
+
 LONGEST_MESSAGE = 300
 _LONGEST_READ = 4000
 _HTML = re.compile(
     rb"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!--.{0,500}?-->\s*)?<(?:!doctype|html|head|body|h1|center|title)\b", re.I | re.S
 )
 _TITLE = re.compile(r"<title[^>]{0,100}>([^<]{1,200})", re.I)
-_SECRETS = (
-    re.compile(r"\b(Bearer |Basic )\s*[A-Za-z0-9._~+/=*-]{8,}", re.I),
-    re.compile(r"((?:key|token|secret|password)[\"']?\s?=\s?[\"']?)[^\s\"'&,;)]{4,}", re.I),
-    re.compile(r"((?:key|token|secret|password)[\"']?\s?:\s?[\"']?)(?=[^\s\"'&,;)]{0,80}\d)[^\s\"'&,;)]{8,}", re.I),
-    re.compile(r"(://)[^/\s:@]{1,200}:[^/\s@]{1,200}(?=@)"),
-    re.compile(
-        r"(?<![A-Za-z0-9])()(?:(?:sk|pk|gsk|hf|xai|nvapi|pplx|csk|tgp|ghp|github_pat)[-_]|AIza)[A-Za-z0-9_*.\-]{6,}"
-    ),
-)
-
-
-def mask_secrets(text: str, known: Iterable[str] = ()) -> str:
-    """`text` with every known key, and whatever looks like a credential, replaced by `***`."""
-    for secret in sorted(known, key=len, reverse=True):
-        if len(secret) >= 4:
-            text = text.replace(secret, "***")
-    for pattern in _SECRETS:
-        text = pattern.sub(r"\1***", text)
-    return text
 
 
 def one_line(text: str, known: Iterable[str] = ()) -> str:

@@ -11,13 +11,15 @@ import msgspec
 from shim._core import exhausted
 from shim._core.request import text_of
 from shim._core.vectors import Embedded
+from shim._core.wording import SHORTEST_SECRET
 from shim._http.flavour import Flavour
 from shim._http.live import Live, achunks_of, chunks_of, stream_classes
 from shim._run.flight import Flight, Won
 from shim.events import Call, Verdict
 
 EXTENSION = "shim"
-_DROPPED = frozenset({"set-cookie", "content-length", "content-encoding", "transfer-encoding", "connection"})
+Pairs = list[tuple[bytes, bytes]]
+_DROPPED = frozenset({b"set-cookie", b"content-length", b"content-encoding", b"transfer-encoding", b"connection"})
 _LONGEST_REFUSAL = 1500
 """Bytes of an error body that are passed on as they came: some providers repeat the whole input in it."""
 
@@ -60,20 +62,20 @@ def answer_of(flight: Flight, flavour: Flavour, request: Any, *, is_async: bool)
     return answer
 
 
-def _shown(flight: Flight, won: Won) -> list[tuple[str, str]]:
+def _shown(flight: Flight, won: Won) -> Pairs:
     record = won.record
     attempts = flight.attempts
     return [
-        ("x-shim-provider", won.running.slot.route.provider.name),
-        ("x-shim-model", _plain(won.running.slot.route.config.model)),
-        ("x-shim-family", _plain(record.family if record is not None else flight.family.name)),
-        ("x-shim-attempts", str(len(attempts))),
-        ("x-shim-trail", exhausted.trail(attempts)),
+        (b"x-shim-provider", _plain(won.running.slot.route.provider.name)),
+        (b"x-shim-model", _plain(won.running.slot.route.config.model)),
+        (b"x-shim-family", _plain(record.family if record is not None else flight.family.name)),
+        (b"x-shim-attempts", b"%d" % len(attempts)),
+        (b"x-shim-trail", exhausted.trail(attempts).encode()),
     ]
 
 
-def _plain(text: str) -> str:
-    return text.encode("ascii", "replace").decode()
+def _plain(text: str) -> bytes:
+    return text.encode("ascii", "replace")
 
 
 def _whole(flight: Flight, won: Won, flavour: Flavour, request: Any) -> Any:
@@ -84,19 +86,33 @@ def _whole(flight: Flight, won: Won, flavour: Flavour, request: Any) -> Any:
         response.request = request
         if flight.request.headers.are_seen:
             raw = [pair for pair in response.headers.raw if pair[0].lower() != b"set-cookie"]
-            response.headers = flavour.module.Headers(raw + [(n.encode(), v.encode()) for n, v in _shown(flight, won)])
+            response.headers = flavour.module.Headers(raw + _shown(flight, won))
         response.extensions[EXTENSION] = served
         return response
     body = won.reply.outcome.body
     if embedded is not None and not (is_native and embedded.intact):
         wants_base64 = text_of(flight.request.fields.get("encoding_format")) == "base64"
         body = embedded.body(model=embedded.model or won.running.slot.route.config.model, base64=wants_base64)
-    headers = _kept(won) + _shown(flight, won)
+    headers = _kept(flight, won) + _shown(flight, won)
     return _made(flavour, request, won.reply.outcome.status or 200, headers, body, served, flight)
 
 
-def _kept(won: Won) -> list[tuple[str, str]]:
-    return [(name, value) for name, value in won.reply.outcome.headers.items() if name not in _DROPPED]
+def _kept(flight: Flight, won: Won) -> Pairs:
+    """The provider's headers as they came, byte for byte, but for what speaks of the connection, and without keys."""
+    response = won.reply.response
+    if response is None:
+        pairs = [(n.encode("latin-1"), v.encode("latin-1")) for n, v in won.reply.outcome.headers.items()]
+    else:
+        pairs = response.headers.raw
+    secrets = [secret.encode() for secret in flight.secrets if len(secret) >= SHORTEST_SECRET]
+    kept: Pairs = []
+    for name, value in pairs:
+        if name.lower() in _DROPPED:
+            continue
+        for secret in secrets:
+            value = value.replace(secret, b"***")
+        kept.append((name, value))
+    return kept
 
 
 def _stream(flight: Flight, won: Won, live: Live, flavour: Flavour, request: Any, *, is_async: bool) -> Any:
@@ -106,7 +122,7 @@ def _stream(flight: Flight, won: Won, live: Live, flavour: Flavour, request: Any
     inner = live.response
     response = hx.Response(
         inner.status_code,
-        headers=_kept(won) + _shown(flight, won),
+        headers=_kept(flight, won) + _shown(flight, won),
         stream=async_stream(achunks_of(live)) if is_async else sync_stream(chunks_of(live)),
         request=request,
         extensions={**inner.extensions, EXTENSION: Served(flight)},
@@ -124,10 +140,30 @@ def _refusal(flight: Flight, won: Won, flavour: Flavour, request: Any) -> Any:
     if len(body) > _LONGEST_REFUSAL or not _is_readable(body):
         error = {"message": judgement.message, "type": "invalid_request_error", "code": judgement.reason, "param": None}
         body = msgspec.json.encode({"error": error})
-    masked = flight.masked_bytes(body)
-    headers = [(name, value) for name, value in _kept(won) if name not in ("retry-after", "x-should-retry")]
-    headers += [("x-should-retry", "false"), *_shown(flight, won)]
-    return _made(flavour, request, status, headers, masked, Served(flight), flight)
+    body = _masked(body, flight)
+    headers = [pair for pair in _kept(flight, won) if pair[0].lower() not in (b"retry-after", b"x-should-retry")]
+    headers += [(b"x-should-retry", b"false"), *_shown(flight, won)]
+    return _made(flavour, request, status, headers, body, Served(flight), flight)
+
+
+def _masked(body: bytes, flight: Flight) -> bytes:
+    """An error body without keys, however its JSON spells them; the same bytes where there is none in it."""
+    try:
+        value = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return flight.masked(body.decode("utf-8", "replace")).encode()
+    masked = _masked_value(value, flight)
+    return body if masked == value else msgspec.json.encode(masked)
+
+
+def _masked_value(value: object, flight: Flight) -> object:
+    if isinstance(value, str):
+        return flight.masked(value)
+    if isinstance(value, dict):
+        return {name: _masked_value(one, flight) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_masked_value(one, flight) for one in value]
+    return value
 
 
 def _is_readable(body: bytes) -> bool:
@@ -141,13 +177,13 @@ def _is_readable(body: bytes) -> bool:
 
 
 def _nobody(flight: Flight, flavour: Flavour, request: Any) -> Any:
-    _, body, headers = flight.exhausted()
+    _, body, pairs = flight.exhausted()
     attempts = flight.attempts
     headers = [
-        *headers,
-        ("x-shim-family", _plain(flight.family.name)),
-        ("x-shim-attempts", str(len(attempts))),
-        ("x-shim-trail", exhausted.trail(attempts)),
+        *((name.encode(), value.encode()) for name, value in pairs),
+        (b"x-shim-family", _plain(flight.family.name)),
+        (b"x-shim-attempts", b"%d" % len(attempts)),
+        (b"x-shim-trail", exhausted.trail(attempts).encode()),
     ]
     return _made(flavour, request, exhausted.STATUS, headers, body, Served(flight), flight)
 
@@ -156,7 +192,7 @@ def _made(
     flavour: Flavour,
     request: Any,
     status: int,
-    headers: list[tuple[str, str]],
+    headers: Pairs,
     body: bytes,
     served: Served,
     flight: Flight,

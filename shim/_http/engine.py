@@ -41,8 +41,12 @@ class Engine:
         flight = self._flight(request, endpoint, request.read(), sender.flavour, own_base, options)
         if not isinstance(flight, Flight):
             return flight
-        sync.run(flight, sender, self.board.clock)
-        return answer_of(flight, sender.flavour, request, is_async=False)
+        try:
+            sync.run(flight, sender, self.board.clock)
+            return answer_of(flight, sender.flavour, request, is_async=False)
+        except BaseException:  # also KeyboardInterrupt, between the end of the call and its answer
+            flight.drop(sender)
+            raise
 
     async def async_send(self, request: Any, sender: AsyncSender, own_base: str, options: Options) -> Any:
         """As `send`, through an async client."""
@@ -52,8 +56,12 @@ class Engine:
         flight = self._flight(request, endpoint, await request.aread(), sender.flavour, own_base, options)
         if not isinstance(flight, Flight):
             return flight
-        await aio.run(flight, sender, self.board.clock)
-        return answer_of(flight, sender.flavour, request, is_async=True)
+        try:
+            await aio.run(flight, sender, self.board.clock)
+            return answer_of(flight, sender.flavour, request, is_async=True)
+        except BaseException:  # also CancelledError, while the losers of a race are seen out
+            await sender.drop(flight)
+            raise
 
     def _flight(
         self, request: Any, endpoint: str, body: bytes, flavour: Flavour, own_base: str, options: Options

@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 
 from shim._core.outcome import Fault, Outcome
+from shim._http.intake import lower
 
 
 class Flavour:
@@ -20,10 +21,10 @@ class Flavour:
     def __init__(self, module: ModuleType) -> None:
         self.module: Any = module
         self.caught: tuple[type[BaseException], ...] = (
-            self.module.TransportError,
-            self.module.DecodingError,
+            self.module.HTTPError,  # also what a caller's event hook raises with raise_for_status
+            self.module.StreamError,
             self.module.InvalidURL,
-            ssl.SSLError,
+            OSError,  # of a caller's own transport, and of TLS
             anyio.EndOfStream,
         )
         self.request = self._quick_request if self._is_as_expected() else self._full_request
@@ -77,13 +78,17 @@ class Flavour:
         if is_overdue:
             return Outcome(fault=during)
         detail = str(error) or type(error).__name__
+        if isinstance(error, hx.HTTPStatusError):
+            return Outcome(error.response.status_code, lower(error.response.headers), detail=detail)
         if isinstance(error, hx.ConnectTimeout):
             return Outcome(fault=Fault.CONNECT_TIMEOUT, detail=detail)
         if isinstance(error, hx.TimeoutException):
             return Outcome(fault=during, detail=detail)
         if isinstance(error, ssl.SSLError) or _is_tls(error):
             return Outcome(fault=Fault.TLS, detail=detail)
-        if isinstance(error, hx.ConnectError | hx.ProxyError | hx.UnsupportedProtocol | hx.InvalidURL):
+        if isinstance(error, TimeoutError):
+            return Outcome(fault=during, detail=detail)
+        if isinstance(error, hx.ConnectError | OSError | hx.ProxyError | hx.UnsupportedProtocol | hx.InvalidURL):
             return Outcome(fault=Fault.CONNECT, detail=detail)
         if isinstance(error, hx.DecodingError):
             return Outcome(fault=Fault.DECODING, detail=detail)

@@ -12,6 +12,7 @@ from shim import errors
 from shim._core.outcome import Fault, Outcome
 from shim._core.stream import StreamWatch
 from shim._http.flavour import Flavour
+from shim._http.sockets import drop
 from shim._run.flight import Flight
 from shim._run.system import Clock
 from shim._run.watchdog import Watch
@@ -53,6 +54,8 @@ class Live:
         self.release = release
         self.due = clock.now() + idle
         self.is_over = False
+        self.is_cut = False
+        """Whether a cancellation may have kept the library from closing the connection."""
         self.failure: Exception | None = None
         self.guard: Watch | None = None
         """The watchdog's hold on a sync read."""
@@ -217,6 +220,7 @@ async def _achunks(live: Live) -> AsyncGenerator[bytes, None]:
                 return
             live.due = live.clock.now() + left
     except anyio.get_cancelled_exc_class():
+        live.is_cut = True
         live.abandoned()
         raise
     finally:
@@ -242,9 +246,16 @@ async def _finish_async(live: Live) -> None:
     except live.flavour.caught:
         pass  # the answer was complete: how its connection ended is of no interest
     finally:
-        await live.response.aclose()
-        live.release()
-        live.over()
+        try:
+            await live.response.aclose()
+        except anyio.get_cancelled_exc_class():
+            live.is_cut = True
+            raise
+        finally:
+            if live.is_cut:
+                drop(live.response)
+            live.release()
+            live.over()
 
 
 @cache

@@ -15,6 +15,7 @@ from shim._http.live import Live
 from shim._http.pools import Pools
 from shim._http.sockets import shut, sweep
 from shim._run.exchange import Exchange, Reply
+from shim._run.flight import Flight
 from shim._run.system import Clock
 from shim._run.watchdog import Watch, watchdog
 
@@ -97,6 +98,8 @@ class SyncSender(_Sender):
         if isinstance(reply.live, Live):
             reply.live.response.close()
             reply.live.release()
+            if reply.live.guard is not None:
+                reply.live.guard.stop()
 
     def _once(self, exchange: Exchange) -> tuple[Reply, bool]:
         client, release = self._pools.lease()
@@ -162,9 +165,21 @@ class AsyncSender(_Sender):
         await asyncio.wait([task])
         if not task.cancelled() and task.exception() is None:
             result = task.result()
-            if isinstance(result, Reply) and isinstance(result.live, Live):
-                await result.live.response.aclose()
-                result.live.release()
+            if isinstance(result, Reply):
+                await self._close(result)
+
+    async def drop(self, flight: Flight) -> None:
+        """The call was won, and its answer will reach nobody: give back what it holds."""
+        won = flight.winner
+        flight.abandon()
+        if won is not None:
+            await self._close(won.reply)
+
+    async def _close(self, reply: Reply) -> None:
+        if isinstance(reply.live, Live):
+            with anyio.CancelScope(shield=True):
+                await reply.live.response.aclose()
+            reply.live.release()
 
     async def _once(self, exchange: Exchange) -> tuple[Reply, bool]:
         client, release = self._pools.lease()

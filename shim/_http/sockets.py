@@ -41,13 +41,28 @@ def sweep(client: Any, request: Any) -> None:
     cancellation, in the client's own event loop.
     """
     with contextlib.suppress(Exception):
-        pool = client._transport_for_url(request.url)._pool
-        taken = {id(waiting.connection) for waiting in pool._requests}
-        for connection in list(pool._connections):
-            is_free = connection.is_idle() or connection.is_closed() or connection.is_available()
-            if id(connection) not in taken and not is_free:
-                pool._connections.remove(connection)
-                _abort(connection)
+        _end_orphans(client._transport_for_url(request.url)._pool)
+
+
+def drop(response: Any) -> None:
+    """As `sweep`, for the async response of a stream whose closing may have been cut short by a cancellation."""
+    with contextlib.suppress(Exception):
+        stream: Any = response.stream
+        while not hasattr(stream, "_pool_request"):
+            stream = stream._httpcore_stream if hasattr(stream, "_httpcore_stream") else stream._stream
+        pool, taken = stream._pool, stream._pool_request
+        if taken in pool._requests:
+            pool._requests.remove(taken)
+        _end_orphans(pool)
+
+
+def _end_orphans(pool: Any) -> None:
+    taken = {id(waiting.connection) for waiting in pool._requests}
+    for connection in list(pool._connections):
+        is_free = connection.is_idle() or connection.is_closed() or connection.is_available()
+        if id(connection) not in taken and not is_free:
+            pool._connections.remove(connection)
+            _abort(connection)
 
 
 def _abort(connection: Any) -> None:

@@ -83,5 +83,6 @@ def run(flight: Flight, send: Send, clock: Clock) -> None:
     try:
         future.result()
     except BaseException:  # KeyboardInterrupt in the caller's thread: stop the attempts as well
-        future.cancel()
+        if not future.cancel():
+            flight.drop(send)  # it had just been won
         raise

@@ -21,8 +21,8 @@ class Exchange:
     wait for each further event.
     """
 
-    prepared: Prepared
-    until: float
+    prepared: Prepared = field(repr=False)
+    until: float = 0.0
     watch: StreamWatch | None = None
     idle: float = 60.0
     connect: float = 5.0

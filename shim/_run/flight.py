@@ -10,13 +10,13 @@ from shim._core.call import FOREVER, Action, Cancel, End, Finish, Limits, Machin
 from shim._core.health import RouteHealth, acquire, release, settle
 from shim._core.outcome import Judgement, Outcome
 from shim._core.plan import FamilyState, Plan, Slot, make_plan
-from shim._core.prepare import DROPPABLE, Prepared
+from shim._core.prepare import DROPPABLE, Prepared, own_secrets
 from shim._core.request import Request
 from shim._core.stream import StreamWatch
 from shim._core.wording import mask_secrets
 from shim._run import screening
 from shim._run.board import Board
-from shim._run.exchange import Exchange, Pause, Reply, Together
+from shim._run.exchange import Exchange, Pause, Reply, Send, Together
 from shim._run.judging import NOTHING, OK, check_length, judge_reply, judge_stream
 from shim._run.records import Running, record_of, tell_attempt, tell_breaker
 from shim.config import FamilyConfig
@@ -213,6 +213,13 @@ class Flight:
             self.cancelled(number)
         self._close(Ending.CANCELLED)
 
+    def drop(self, send: Send) -> None:
+        """The call was won, and its answer will reach nobody: give back what it holds."""
+        won = self.winner
+        if won is not None:
+            send.close(won.reply)
+        self.abandon()
+
     def cancelled(self, number: int) -> None:
         """Attempt `number` was cancelled: it lost a race, or the caller went away."""
         running = self._running.pop(number, None)
@@ -230,7 +237,7 @@ class Flight:
     def judge_stream(self, number: int, outcome: Outcome, event: str | None) -> Judgement:
         """The judgement on the stream that won and then failed."""
         slot = self._judged[number].running.slot
-        return judge_stream(slot, outcome, event, now=self._clock.wall(), known=self._board.secrets)
+        return judge_stream(slot, outcome, event, now=self._clock.wall(), known=self.secrets)
 
     def stream_ended(self, number: int, failure: Judgement | None, *, interrupted: bool) -> None:
         """The stream that won is over. `failure` tells how it broke, None for a good end or a caller that closed it."""
@@ -317,15 +324,14 @@ class Flight:
             won.reply = Reply(NOTHING, won.reply.first_byte_at)
             won.embedded = None
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must not be shown: the keys of the configuration and the caller's own."""
+        return (*self._board.secrets, *own_secrets(self.request))
+
     def masked(self, text: str) -> str:
         """The text without anything that is or looks like a key."""
-        return mask_secrets(text, self._board.secrets)
-
-    def masked_bytes(self, body: bytes) -> bytes:
-        """An upstream body without any key that is ours."""
-        for secret in self._board.secrets:
-            body = body.replace(secret.encode(), b"***")
-        return body
+        return mask_secrets(text, self.secrets)
 
     # -- inside
 
@@ -448,12 +454,17 @@ class Flight:
         return Exchange(prepared, running.until, running.watch, idle, connect)
 
     def _judge(self, running: Running, request: Request, reply: Reply) -> Judgement | vectors.Embedded:
-        judged = judge_reply(running.slot, request, reply, now=self._clock.wall(), known=self._board.secrets)
+        judged = judge_reply(running.slot, request, reply, now=self._clock.wall(), known=self._known_to(running))
         answer = reply.answer
         if answer is not None and answer.response_id and request.endpoint == "/responses":
             slot = running.slot
             self._board.remember_response(answer.response_id, slot.family.config.name, slot.route.config.route)
         return judged
+
+    def _known_to(self, running: Running) -> tuple[str, ...]:
+        """The secrets that this attempt's provider may repeat to us."""
+        is_own = running.slot.route.provider.base_url == self.request.own_base
+        return self.secrets if is_own else self._board.secrets
 
     def _learn(self, running: Running, judgement: Judgement) -> bool:
         """Remember a parameter that the route rejects. True when the same route may be asked again without it."""
