@@ -24,6 +24,7 @@ PLACEHOLDER = "shim-has-no-key-for-this"
 """What the official constructor gets where it insists on a key and all keys are configured; forgotten at once."""
 
 _RAW = "x-stainless-raw-response"
+_KEPT_URLS = 256
 _PROMISES = ("provider", "workload_identity", "data_residency")
 
 
@@ -35,6 +36,7 @@ class _Routed:
     _is_ours: bool
     _is_keyless: bool
     _known_parts: tuple[Any, Any, Any, str] | None = None
+    _kept_urls: tuple[Any, dict[str, Any]] | None = None
 
     # -- construction
 
@@ -101,6 +103,19 @@ class _Routed:
                 sender = self._router._engine.sender(flavour, pools, is_async=is_async)
             known = self._known_parts = (http_client, base_url, sender, str(base_url).rstrip("/"))
         return self._router._engine, known[2], known[3]
+
+    def _prepare_url(self, url: str) -> Any:
+        """As the official client's, kept for each path: it parses the URL anew for every request."""
+        base_url = self._base_url  # type: ignore[attr-defined]
+        if self._kept_urls is None or self._kept_urls[0] is not base_url:
+            self._kept_urls = (base_url, {})
+        kept = self._kept_urls[1]
+        known = kept.get(url)
+        if known is None:
+            known = super()._prepare_url(url)  # type: ignore[misc]
+            if len(kept) < _KEPT_URLS:
+                kept[url] = known
+        return known
 
     def _refuse_keyless(self, request: Any) -> None:
         if self._is_keyless and "authorization" not in request.headers:

@@ -6,7 +6,9 @@ models from the answer (`docs/benchmarks.md`). For a routed call the answer has 
 
 from __future__ import annotations
 
-from typing import Any, cast
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import pydantic
 from openai import resources
@@ -16,6 +18,9 @@ from openai.types.create_embedding_response import Usage
 
 from shim.events import Kind
 
+Official = TypeVar("Official", bound=Callable[..., Any])
+
+_KNOWN = frozenset({"dimensions", "user", "extra_headers", "extra_query", "extra_body", "timeout"})
 _construct = cast("Any", pydantic.BaseModel.model_construct).__func__  # openai's own override walks every number
 
 
@@ -26,8 +31,8 @@ def is_plain(input: object) -> bool:
 
 def _is_ours(client: Any, model: object, input: object, rest: dict[str, Any]) -> bool:
     router = client._router
-    if router is None or not isinstance(model, str) or not is_plain(input) or "encoding_format" in rest:
-        return False
+    if router is None or not isinstance(model, str) or not is_plain(input) or not rest.keys() <= _KNOWN:
+        return False  # also a misspelt argument: the official method refuses it
     if rest.get("extra_body") or rest.get("extra_query"):
         return False
     return router._board.catalog.resolve(model, Kind.EMBEDDING) is not None
@@ -73,11 +78,16 @@ def from_read(embedded: Any, model: str) -> CreateEmbeddingResponse:
     return cast("CreateEmbeddingResponse", answer)
 
 
+def _as(official: Official) -> Callable[[Callable[..., Any]], Official]:
+    """The signature and the docstring of the official method, for readers and for type checkers."""
+    return cast("Callable[[Callable[..., Any]], Official]", functools.wraps(official))
+
+
 class Embeddings(resources.Embeddings):
     """As the official resource; a routed call with plain texts takes a shorter way to the same result."""
 
+    @_as(resources.Embeddings.create)
     def create(self, *, input: Any, model: Any, **rest: Any) -> CreateEmbeddingResponse:
-        """Creates vectors for `input`, exactly as `openai.OpenAI().embeddings.create`."""
         if not _is_ours(self._client, model, input, rest):
             return super().create(input=input, model=model, **rest)
         return self._post(
@@ -88,8 +98,8 @@ class Embeddings(resources.Embeddings):
 class AsyncEmbeddings(resources.AsyncEmbeddings):
     """As the official resource; a routed call with plain texts takes a shorter way to the same result."""
 
+    @_as(resources.AsyncEmbeddings.create)
     async def create(self, *, input: Any, model: Any, **rest: Any) -> CreateEmbeddingResponse:
-        """Creates vectors for `input`, exactly as `openai.AsyncOpenAI().embeddings.create`."""
         if not _is_ours(self._client, model, input, rest):
             return await super().create(input=input, model=model, **rest)
         return await self._post(

@@ -12,7 +12,7 @@ from shim._core.budget import Budget
 from shim._core.call import Lane
 from shim._core.health import RouteHealth
 from shim._core.order import Place, arrange
-from shim._core.prepare import Lengths, Writer, asked_dimensions, lengths, own_credentials
+from shim._core.prepare import Lengths, Writer, asked_dimensions, credentials, lengths, own_credentials
 from shim._core.request import Request, count_inputs
 from shim.config import FamilyConfig, ProviderConfig, RouteConfig
 from shim.events import Kind
@@ -59,6 +59,11 @@ class Slot:
     def key_alias(self) -> str:
         return self.route.provider.keys[self.key].alias if self.key >= 0 else ""
 
+    @property
+    def account(self) -> str:
+        """The account of the key, "" for the caller's own."""
+        return self.route.provider.keys[self.key].account if self.key >= 0 else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
@@ -76,14 +81,16 @@ class Plan:
     lanes: list[Lane] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
-    def add(self, family: FamilyState, route: RouteState, fit: Lengths | None) -> None:
-        """One lane for each key of the route, beginning with the key whose turn it is."""
+    def add(self, family: FamilyState, route: RouteState, fit: Lengths | None, account: str = "") -> None:
+        """One lane for each key of the route (of the `account`, where one is named), the key whose turn it is first."""
         ordinal = self.lanes[-1].route + 1 if self.lanes else 0
         keys = len(route.provider.keys)
         first = route.health.next_key % keys if keys else 0
         if keys > 1:
             route.health.next_key += 1
         for key in [(first + i) % keys for i in range(keys)] if keys else [OWN_KEY]:
+            if account and (key == OWN_KEY or route.provider.keys[key].account != account):
+                continue
             self.slots.append(Slot(family, route, key, fit))
             self.lanes.append(Lane(ordinal, key, route.provider.name, model_name(route.config.model)))
 
@@ -100,8 +107,12 @@ def make_plan(
     *,
     pinned: str | None = None,
     only_first: bool = False,
+    account: str = "",
 ) -> Plan:
-    """The plan for a request over its family and, for chat, the families that it falls back on."""
+    """The plan for a request over its family and, for chat, the families that it falls back on.
+
+    `pinned` names the one provider or route that may serve it, `account` the one account whose keys may.
+    """
     if request.kind is Kind.EMBEDDING:
         families = families[:1]  # the family law: an embedding call never leaves its family
     elif pinned is None and not only_first and all(map(is_fixed, families)):
@@ -111,7 +122,7 @@ def make_plan(
             if len(families[0].fixed) < _KEPT_PLANS:
                 families[0].fixed[request.own_base] = known
         return known
-    return _make(request, families, draw, pinned, only_first=only_first)
+    return _make(request, families, draw, pinned, only_first=only_first, account=account)
 
 
 def is_fixed(family: FamilyState) -> bool:
@@ -128,19 +139,20 @@ def _make(
     pinned: str | None,
     *,
     only_first: bool,
+    account: str = "",
 ) -> Plan:
     plan = Plan()
     if pinned is not None:
         families = families[:1]  # a pin names a route of this family, not whatever else its provider serves
     for family in families:
         for route in in_order(family, draw):
-            reason, fit = why_not(request, family, route, pinned)
+            reason, fit = why_not(request, family, route, pinned, account)
             if reason:
                 plan.skipped.append(Skipped(route.config.route, reason))
             elif only_first and plan.lanes:
                 plan.skipped.append(Skipped(route.config.route, "fallback is switched off for this call"))
             else:
-                plan.add(family, route, fit)
+                plan.add(family, route, fit, account)
     return plan
 
 
@@ -165,7 +177,19 @@ def in_order(family: FamilyState, draw: Callable[[], float]) -> Iterator[RouteSt
     return iter([family.routes[index] for index in arrange(places, order, turn, draw)])
 
 
-def why_not(request: Request, family: FamilyState, route: RouteState, pinned: str | None) -> tuple[str, Lengths | None]:
+def account_of(request: Request, provider: ProviderConfig) -> str:
+    """The account at `provider` of the request's own key where it is one of ours, else its first; "" without keys."""
+    sent = {value for _, value in own_credentials(request)}
+    for key in provider.keys:
+        pair = credentials(provider, key)
+        if pair is not None and pair[1] in sent:
+            return key.account
+    return provider.keys[0].account if provider.keys else ""
+
+
+def why_not(
+    request: Request, family: FamilyState, route: RouteState, pinned: str | None, account: str = ""
+) -> tuple[str, Lengths | None]:
     """Why a route may not serve this request ("" when it may), and the lengths it would answer."""
     config, provider = route.config, route.provider
     if pinned is not None and pinned not in (provider.name, config.route):
@@ -176,6 +200,8 @@ def why_not(request: Request, family: FamilyState, route: RouteState, pinned: st
         return f"provider {provider.name} is switched off in the configuration", None
     if not provider.is_usable and not (provider.base_url == request.own_base and own_credentials(request)):
         return f"no key: set {provider.missing or 'api_key'} for provider {provider.name}", None
+    if account and all(key.account != account for key in provider.keys):
+        return f"provider {provider.name} has no key of account {account}", None
     if request.kind is not Kind.EMBEDDING:
         return "", None
     return _why_not_embed(request, family, route)

@@ -33,7 +33,6 @@ ENDPOINTS: Mapping[str, Kind] = {
 
 _FIELDS = msgspec.json.Decoder(dict[str, Raw])
 _ITEMS = msgspec.json.Decoder(list[Raw])
-_STATE = ("previous_response_id", "conversation")
 
 
 COMMON_HEADERS = frozenset({b"accept", b"content-type", b"user-agent", b"idempotency-key"})
@@ -86,6 +85,8 @@ class Request:
     fields: dict[str, Raw] = field(default_factory=dict)
     model: str = ""
     is_stream: bool = False
+    state: str = ""
+    """The field or reference that only the provider which keeps it can serve, "" for none."""
 
 
 def endpoint_of(path: str) -> str | None:
@@ -167,15 +168,6 @@ def count_inputs(raw: Raw | None) -> int:
     if items and bytes(items[0]).lstrip()[:1] not in (b'"', b"[", b"n", b"t", b"f", b"{"):
         return 1
     return len(items)
-
-
-def needs_state(fields: Mapping[str, Raw]) -> str | None:
-    """The id of the stored response that a `/responses` call builds on, "" for a conversation, None for neither."""
-    for name in _STATE:
-        raw = fields.get(name)
-        if not is_null(raw):
-            return text_of(raw) or "" if name == "previous_response_id" else ""
-    return None
 
 
 _PART = re.compile(rb'((?<!file)name="?model"?\r\n(?:[^\r\n]+\r\n)*\r\n)([^\r\n]*)(\r\n--)', re.IGNORECASE)

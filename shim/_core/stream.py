@@ -57,7 +57,7 @@ class StreamWatch:
     # fmt: off
     __slots__ = (
         "_done", "_ended", "_held", "_is_responses", "_open", "_parser", "_seen", "_sent", "_text", "_unread",
-        "committed", "error", "events", "input_tokens", "output_tokens",
+        "committed", "error", "events", "input_tokens", "output_tokens", "response_id",
     )
     # fmt: on
 
@@ -68,6 +68,8 @@ class StreamWatch:
         """Events with data so far; comments do not count."""
         self.input_tokens: int | None = None
         self.output_tokens: int | None = None
+        self.response_id: str | None = None
+        """The id under which the provider keeps a streamed response, once it was told."""
         self._is_responses = endpoint == _RESPONSES
         self._unread = endpoint not in _CHOICES and not self._is_responses
         self._parser = SSEParser()
@@ -217,6 +219,8 @@ class StreamWatch:
         if not isinstance(kind, str):
             return
         delta, response = body.get("delta"), body.get("response")
+        if isinstance(response, dict) and isinstance(told := response.get("id"), str):
+            self.response_id = told or None
         if kind == "response.failed":
             inner = response.get("error") if isinstance(response, dict) else None
             self.error = StreamError(_envelope(inner, event.data), event.event, ERROR_EVENT)

@@ -99,6 +99,8 @@ UNSUITED = _cannot("bad_request")
 JUNK = _cannot("bad_generation")
 FILTERED = Ruling(Verdict.FATAL, Scope.REQUEST, "content_filter")
 BAD = Ruling(Verdict.FATAL, Scope.REQUEST, "bad_request")
+# An id in the request that this account does not know: no word against the model, and nobody else knows it either.
+LOST = Ruling(Verdict.FATAL, Scope.REQUEST, "state_not_found")
 LIMIT = _transient(Scope.KEY_MODEL, "rate_limit", counts=False)
 LIMIT_KEY = _transient(Scope.KEY, "rate_limit", counts=False)
 LIMIT_ACCOUNT = _transient(Scope.ACCOUNT, "rate_limit", counts=False)
@@ -130,6 +132,16 @@ _SAYS_UNSUPPORTED = (
 _SAYS_LACKS = (
     r"(?:does|do) not support|(?:is|are) not a multimodal model|not enabled for (?:this )?models?[\w/.-]*"
     r"|(?:is|are) not (?:supported|enabled) (?:with|for|by|on|in) (?:this|the|models?)[\w/ .-]*"
+)
+_CODES_LOST = (
+    "previous_response_not_found response_not_found conversation_not_found item_not_found file_not_found"
+    " vector_store_not_found container_not_found prompt_not_found container_expired"
+)
+_KEPT = r"(?:response|conversation|item|file|vector[ _]store|container|prompt|audio)s?"
+_SAYS_LOST = (
+    rf"No such {_KEPT}(?: object)?"
+    rf"|{_KEPT} (?:with ids? )?[^\w\s]*[\w.-]+[^\w\s]* (?:(?:was|were|is|has|does|could) )?"
+    r"(?:not (?:be )?(?:found|exist)|expired)"
 )
 
 ROWS: tuple[Row, ...] = (
@@ -208,6 +220,7 @@ ROWS: tuple[Row, ...] = (
     _row("*", ANY, QUOTA, "insufficient_quota billing_hard_limit_reached billing_not_active"),
     _row("*", (402, 403, 429), CREDIT, "insufficient_balance payment_required insufficient_credits"),
     _row("*", (400, 401, 403), KEY, "invalid_api_key api_key_invalid wrong_api_key"),
+    _row("*", (400, 404, 410), LOST, _CODES_LOST),
     _row("*", (400, 404, 410), MODEL, "model_not_found model_not_available model_decommissioned deploymentnotfound"),
     _row("*", (400, 403), FILTERED, "content_filter content_policy_violation responsibleaipolicyviolation"),
     _row("*", ANY, BEYOND_MODEL, "context_length_exceeded"),
@@ -224,6 +237,7 @@ ROWS: tuple[Row, ...] = (
     _row("*", (500, 503), TOO_LONG, text=_SAYS_OVER_CONTEXT),
     _row("*", 500, LACKS, text=r"image input is not supported"),
     _row("*", 400, UNSUITED, text=r"could not parse the JSON body"),
+    _row("*", (400, 404, 410), LOST, text=_SAYS_LOST),
     _row("*", REFUSED, TOO_MANY, text=_SAYS_TOO_MANY),
     _row("*", REFUSED, TOO_LARGE, text=_SAYS_TOO_LARGE),
     _row("*", REFUSED, TOO_LONG, text=_SAYS_TOO_LONG),

@@ -48,7 +48,8 @@ class Embedded:
 
     `reordered` says that the provider sent them in another order. `intact` says that the provider's own body can be
     passed on untouched: the official client reads the same vectors from it in the same order. `base64` says that every
-    row came as base64, not as numbers. `input_tokens` is None where the provider did not count.
+    row came as base64, not as numbers. `dimensions` of no vectors is what was asked for, 0 where nothing was.
+    `input_tokens` is None where the provider did not count.
     """
 
     count: int
@@ -92,7 +93,7 @@ class Embedded:
     def _payloads(self) -> list[memoryview]:
         view = memoryview(self.packed())
         width = 4 * self.dimensions
-        return [view[at : at + width] for at in range(0, len(view), width)]
+        return [view[place * width : (place + 1) * width] for place in range(self.count)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,8 @@ class _Block:
 def read(body: bytes, wanted: Wanted) -> Embedded | Judgement:
     """The vectors of `body` in input order, or a judgement if they are not exactly what was asked for.
 
+    No vectors are a good answer to no inputs.
+
     Transient (reasons `malformed`, `short_answer`, `long_answer`, `bad_index`, `null_vector`, `ragged`, `undecodable`,
     `token_matrix`, `not_finite`, `zero_vector`, `implausible`): the next attempt may be good. Broken (`wrong_length`):
     every vector has the same other length, or is float64 or int8; the route is misconfigured.
@@ -117,6 +120,8 @@ def read(body: bytes, wanted: Wanted) -> Embedded | Judgement:
     if len(answer.data) != wanted.count:
         reason = "short_answer" if len(answer.data) < wanted.count else "long_answer"
         return spoilt(reason, f"{len(answer.data)} vectors for {wanted.count} inputs")
+    if wanted.count == 0:
+        return _embedded(answer, _Block(wanted.truncate_to or wanted.dimensions or 0), (), wanted)
     places = order([row.index for row in answer.data])
     if isinstance(places, Judgement):
         return places
@@ -132,7 +137,7 @@ def read(body: bytes, wanted: Wanted) -> Embedded | Judgement:
 
 def _embedded(answer: Answer, block: _Block, places: Sequence[int], wanted: Wanted) -> Embedded:
     is_ordered = all(place == position for position, place in enumerate(places))
-    is_base64 = all(isinstance(row.embedding, bytes) for row in answer.data)
+    is_base64 = bool(answer.data) and all(isinstance(row.embedding, bytes) for row in answer.data)
     is_intact = is_ordered and _is_readable(answer) and wanted.truncate_to is None and not (wanted.int8 and is_base64)
     block = block if is_ordered else _sorted(block, places)
     return Embedded(
@@ -161,7 +166,7 @@ def _filled(answer: Answer) -> list[bytes | list[float]] | Judgement:
 def _is_readable(answer: Answer) -> bool:
     """True if the official client gives the same vectors and `index` attributes for the provider's own body."""
     has_indexes = all(type(row.index) is int and row.index == position for position, row in enumerate(answer.data))
-    return answer.strict and has_indexes and len({type(row.embedding) for row in answer.data}) == 1
+    return answer.strict and has_indexes and len({type(row.embedding) for row in answer.data}) <= 1
 
 
 def _block(rows: Sequence[bytes | list[float]], wanted: Wanted) -> _Block | Judgement:

@@ -12,10 +12,12 @@ import weakref
 from functools import cache
 from typing import Any
 
+from shim._http.building import Builder
 from shim._http.flavour import Flavour
 from shim._http.pools import Pools
 
 _PLACE = "_shim_pools"
+_BUILDER = "_shim_builder"
 _OF_CALLERS: weakref.WeakKeyDictionary[Any, Pools] = weakref.WeakKeyDictionary()
 
 
@@ -34,6 +36,7 @@ def pools_of(client: Any, flavour: Flavour, *, is_ours: bool) -> Pools:
     settings = _settings(client)
     pools = Pools(client, flavour.module.URL, lambda: _plain(original)(**settings))
     setattr(client, _PLACE, pools)
+    setattr(client, _BUILDER, Builder(client, flavour))
     client.__class__ = _async_face(original) if hasattr(client, "aclose") else _sync_face(original)
     return pools
 
@@ -52,6 +55,20 @@ def _plain(original: Any) -> Any:
     return type(original.__name__, (original,), {"__del__": lambda self: None})
 
 
+def _building(original: Any) -> Any:
+    """The library's `build_request`, by the quick way where it is the plain case."""
+
+    def build_request(self: Any, *arguments: Any, **named: Any) -> Any:
+        builder = getattr(self, _BUILDER)
+        if not arguments and not builder.is_off:
+            made = builder.build(self, original.build_request, named)
+            if made is not None:
+                return made
+        return original.build_request(self, *arguments, **named)
+
+    return build_request
+
+
 @cache
 def _sync_face(original: Any) -> Any:
     def transport_for(self: Any, url: Any) -> Any:
@@ -68,7 +85,12 @@ def _sync_face(original: Any) -> Any:
             if not self.is_closed:
                 self.close()
 
-    members = {"_transport_for_url": transport_for, "close": close, "__del__": collected}
+    members = {
+        "_transport_for_url": transport_for,
+        "build_request": _building(original),
+        "close": close,
+        "__del__": collected,
+    }
     return type(original.__name__, (original,), members)
 
 
@@ -83,5 +105,10 @@ def _async_face(original: Any) -> Any:
             await sibling.aclose()
         await original.aclose(self)
 
-    members = {"_transport_for_url": transport_for, "aclose": aclose, "__del__": lambda self: None}
+    members = {
+        "_transport_for_url": transport_for,
+        "build_request": _building(original),
+        "aclose": aclose,
+        "__del__": lambda self: None,
+    }
     return type(original.__name__, (original,), members)

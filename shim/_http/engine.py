@@ -4,14 +4,19 @@ called it nor which flavour it serves."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-from shim._core.request import Request, needs_state
+from shim._core.catalog import Resolution
+from shim._core.plan import account_of, model_name
+from shim._core.request import Request
+from shim._core.state import State, needs_state
 from shim._http.answer import answer_of, local_refusal
 from shim._http.codec import NotAModel, endpoint_at, read_request
 from shim._http.flavour import Flavour
 from shim._http.pools import Pools
 from shim._http.sender import AsyncSender, InProcess, SyncSender
+from shim._http.stored import exchange_for, find_stored, response_for
 from shim._run import aio, sync
 from shim._run.board import Board
 from shim._run.flight import Flight, Options
@@ -19,6 +24,14 @@ from shim.config import FamilyConfig
 
 HINT = "x-shim-route"
 _HINT, _FALLBACK = HINT.encode(), b"x-shim-fallback"
+
+
+class Home(NamedTuple):
+    """Where a call goes: its family, and where state or the caller says so the one provider or route and account."""
+
+    family: FamilyConfig
+    pinned: str | None
+    account: str = ""
 
 
 class Engine:
@@ -37,7 +50,7 @@ class Engine:
         """The response to a routed request, through a sync client; None to let it pass."""
         endpoint = endpoint_at(request)
         if endpoint is None:
-            return None
+            return self._send_stored(request, sender, own_base, options)
         flight = self._flight(request, endpoint, request.read(), sender.flavour, own_base, options)
         if not isinstance(flight, Flight):
             return flight
@@ -52,7 +65,7 @@ class Engine:
         """As `send`, through an async client."""
         endpoint = endpoint_at(request)
         if endpoint is None:
-            return None
+            return await self._async_send_stored(request, sender, own_base, options)
         flight = self._flight(request, endpoint, await request.aread(), sender.flavour, own_base, options)
         if not isinstance(flight, Flight):
             return flight
@@ -62,6 +75,22 @@ class Engine:
         except BaseException:  # also CancelledError, while the losers of a race are seen out
             await sender.drop(flight)
             raise
+
+    def _send_stored(self, request: Any, sender: SyncSender, own_base: str, options: Options) -> Any:
+        stored = find_stored(self.board, request)
+        if stored is None:
+            return None
+        started = self.board.clock.now()
+        reply = sender(exchange_for(stored, self.board, request, request.read(), own_base, options))
+        return response_for(stored, self.board, sender.flavour, request, reply, started)
+
+    async def _async_send_stored(self, request: Any, sender: AsyncSender, own_base: str, options: Options) -> Any:
+        stored = find_stored(self.board, request)
+        if stored is None:
+            return None
+        started = self.board.clock.now()
+        reply = await sender(exchange_for(stored, self.board, request, await request.aread(), own_base, options))
+        return response_for(stored, self.board, sender.flavour, request, reply, started)
 
     def _flight(
         self, request: Any, endpoint: str, body: bytes, flavour: Flavour, own_base: str, options: Options
@@ -76,16 +105,45 @@ class Engine:
         found = self.board.catalog.resolve(read.model, read.kind)
         if found is None:
             return None
-        family, pinned = found.family, found.pinned
-        if endpoint == "/responses" and (state := needs_state(read.fields)) is not None:
-            maker = self.board.maker_of(state)
-            if maker is None or maker[0] not in self.board.families:
-                return None  # where the state is, nobody here knows: the client's own provider
-            family, pinned = self.board.families[maker[0]].config, maker[1]
+        home = Home(found.family, found.pinned)
+        state = needs_state(endpoint, body, read.fields)
+        if state is not None:
+            read.state = state.name
+            settled = self._home(state, read, found)
+            if settled is None:
+                return self._without_home(request, flavour, read, found.family)
+            home = settled
         hints = read.headers.hints
-        if pinned is not None or _HINT in hints or _FALLBACK in hints:
-            options = _with_hints(hints, options, pinned)
-        return self._checked(request, flavour, read, family, options)
+        if home.pinned is not None or _HINT in hints or _FALLBACK in hints:
+            options = _with_hints(hints, options, home.pinned)
+        if state is not None:
+            options = replace(options, only_first=True, account=home.account)
+        return self._checked(request, flavour, read, home.family, options)
+
+    def _home(self, state: State, read: Request, found: Resolution) -> Home | None:
+        """Where the state of a call is: with its maker, where the caller says, or behind the client's own base URL."""
+        maker = self.board.maker_of(state.response)
+        if maker is not None:
+            return Home(self.board.families[maker.family].config, maker.route, maker.account)
+        if found.pinned is not None or _HINT in read.headers.hints:
+            return Home(found.family, found.pinned)
+        for route in found.family.routes:
+            provider = self.board.catalog.provider(route)
+            if provider.base_url == read.own_base and route.enabled and provider.enabled:
+                return Home(found.family, route.route, account_of(read, provider))
+        return None
+
+    def _without_home(self, request: Any, flavour: Flavour, read: Request, family: FamilyConfig) -> Any | None:
+        """Nobody here knows where the state is: the client's own provider, which need not know our families' names."""
+        if not _is_ours_alone(read.model, family):
+            return None
+        providers = ", ".join(dict.fromkeys(route.provider for route in family.routes))
+        message = (
+            f"{read.state} refers to something that one provider keeps, and it is not known here which provider of "
+            f"family '{family.name}' that is: name it as model='{family.name}/<provider>' (providers: {providers}), "
+            "or name a model of the client's own provider to send the call there"
+        )
+        return local_refusal(flavour, request, message, read.state)
 
     def _checked(
         self, request: Any, flavour: Flavour, read: Request, family: FamilyConfig, options: Options
@@ -100,6 +158,14 @@ class Engine:
     def _wrong_model(self, seen: str) -> str:
         names = ", ".join(self.board.catalog.config.families) or "none"
         return f"model must be a text, got {seen}; families of this configuration: {names}"
+
+
+def _is_ours_alone(model: str, family: FamilyConfig) -> bool:
+    """Whether a name means something to this configuration and nothing to a provider. An alias, and a family that is
+    called like the model of one of its routes, may be known to the client's own provider."""
+    if model != family.name:
+        return model == "auto"
+    return model not in family.aliases and all(model_name(route.model) != model.lower() for route in family.routes)
 
 
 def _with_hints(hints: Mapping[bytes, bytes], options: Options, pinned: str | None) -> Options:

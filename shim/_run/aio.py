@@ -118,3 +118,5 @@ async def carry_out(script: Script, send: AsyncSend, clock: Clock) -> Reply | Ju
     except StopIteration as stop:
         value: Reply | Judgement = stop.value
         return value
+    finally:
+        script.close()  # a kept traceback holds the script, and what it has under way would stay so

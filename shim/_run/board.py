@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+import weakref
 from collections import OrderedDict, deque
+from typing import NamedTuple
 
 from shim._core.breaker import Breaker, BreakerRules
 from shim._core.budget import Budget
@@ -24,6 +26,14 @@ _KEPT_RESPONSES = 10_000
 _HEDGES_AT_ONCE = 2.0  # hedges that a fresh family may start before its calls have earned any
 
 
+class Maker(NamedTuple):
+    """Who keeps a stored response: the family, the route, and the account of the key ("": the caller's own key)."""
+
+    family: str
+    route: str
+    account: str
+
+
 class Board:
     """Everything that lives longer than a call: health, budgets, the last calls, which route made which response."""
 
@@ -37,15 +47,16 @@ class Board:
         self.calls: deque[Call] = deque(maxlen=_KEPT_CALLS)
         self.providers = {name: _provider(provider, config) for name, provider in config.providers.items()}
         self.families = {name: self._family(family) for name, family in config.families.items()}
-        self.screenings: dict[str, str] = {}
-        """Space key -> endpoint of the route whose probes are under way."""
+        self.screenings: dict[tuple[str, str], float] = {}
+        """Space key and endpoint of a route whose probes are under way -> the instant at which they are over."""
         self.secrets = tuple(
             dict.fromkeys(secret for provider in config.providers.values() for secret in secrets_of(provider))
         )
         """Every key of the configuration, for masking what providers repeat."""
-        self._made_by: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        self._made_by: OrderedDict[str, Maker] = OrderedDict()
         self._prefix = os.urandom(4).hex()
         self._numbers = itertools.count(1)
+        _boards.add(self)
 
     def _family(self, family: FamilyConfig) -> FamilyState:
         policy = family.policy
@@ -70,15 +81,15 @@ class Board:
         """The states of a family and of those it falls back on."""
         return [self.families[name] for name in (family.name, *family.fallback)]
 
-    def remember_response(self, response_id: str, family: str, route: str) -> None:
+    def remember_response(self, response_id: str, maker: Maker) -> None:
         """A stored `/responses` answer lives where it was made. Call with the lock held by nobody."""
         with self.lock:
-            self._made_by[response_id] = (family, route)
+            self._made_by[response_id] = maker
             if len(self._made_by) > _KEPT_RESPONSES:
                 self._made_by.popitem(last=False)
 
-    def maker_of(self, response_id: str) -> tuple[str, str] | None:
-        """The family and route that made a stored response, None when it is not known here."""
+    def maker_of(self, response_id: str) -> Maker | None:
+        """Who made a stored response, None when it is not known here."""
         return self._made_by.get(response_id)
 
 
@@ -98,3 +109,17 @@ def _provider(provider: ProviderConfig, config: Config) -> ProviderHealth:
     accounts: dict[str, Cooldown] = {}
     keys = [KeyHealth(key.alias, Cooldown(), accounts.setdefault(key.account, Cooldown())) for key in provider.keys]
     return ProviderHealth(provider.name, Breaker(_rules(config.policy.breaker)), keys)
+
+
+_boards: weakref.WeakSet[Board] = weakref.WeakSet()
+
+
+def _start_over() -> None:
+    """In a forked child: what other threads held or had under way ended with them."""
+    for board in list(_boards):
+        board.lock = threading.Lock()
+        board.screenings.clear()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_start_over)

@@ -12,10 +12,11 @@ from shim._core.outcome import Judgement, Outcome
 from shim._core.plan import FamilyState, Plan, Slot, make_plan
 from shim._core.prepare import DROPPABLE, Prepared, own_secrets
 from shim._core.request import Request
+from shim._core.state import about_state
 from shim._core.stream import StreamWatch
 from shim._core.wording import mask_secrets
 from shim._run import screening
-from shim._run.board import Board
+from shim._run.board import Board, Maker
 from shim._run.exchange import Exchange, Pause, Reply, Send, Together
 from shim._run.judging import NOTHING, OK, check_length, judge_reply, judge_stream
 from shim._run.records import Running, record_of, tell_attempt, tell_breaker
@@ -55,6 +56,8 @@ class Options:
     max_retries: int | None = None
     pinned: str | None = None
     only_first: bool = False
+    account: str = ""
+    """The one account whose keys may be used, "" for any."""
 
 
 @dataclass(slots=True)
@@ -344,6 +347,7 @@ class Flight:
                 self._clock.jitter,
                 pinned=self._options.pinned,
                 only_first=self._options.only_first,
+                account=self._options.account,
             )
 
     def _limits(self) -> Limits:
@@ -455,11 +459,19 @@ class Flight:
 
     def _judge(self, running: Running, request: Request, reply: Reply) -> Judgement | vectors.Embedded:
         judged = judge_reply(running.slot, request, reply, now=self._clock.wall(), known=self._known_to(running))
-        answer = reply.answer
-        if answer is not None and answer.response_id and request.endpoint == "/responses":
-            slot = running.slot
-            self._board.remember_response(answer.response_id, slot.family.config.name, slot.route.config.route)
+        if isinstance(judged, Judgement):
+            if judged.verdict is Verdict.OK and request.endpoint == "/responses":
+                self._remember(running, reply)
+            return about_state(judged) if request.state else judged
         return judged
+
+    def _remember(self, running: Running, reply: Reply) -> None:
+        """Who made a stored response: what builds on it must go there. A stream tells its id before its content."""
+        told = reply.answer or running.watch
+        if told is not None and told.response_id:
+            slot = running.slot
+            maker = Maker(slot.family.config.name, slot.route.config.route, slot.account)
+            self._board.remember_response(told.response_id, maker)
 
     def _known_to(self, running: Running) -> tuple[str, ...]:
         """The secrets that this attempt's provider may repeat to us."""

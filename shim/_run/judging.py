@@ -83,7 +83,7 @@ def _read_vectors(slot: Slot, request: Request, body: bytes) -> Judgement | vect
 def check_length(slot: Slot, embedded: vectors.Embedded) -> Judgement | None:
     """The first length seen fixes the family's; another length is a misconfigured route. The board's lock is held."""
     fit = slot.lengths
-    if fit is None or fit.send is not None or fit.truncate_to is not None:
+    if fit is None or fit.send is not None or fit.truncate_to is not None or embedded.count == 0:
         return None
     family = slot.family
     if family.config.dimensions is None and family.locked is None:

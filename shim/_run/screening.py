@@ -24,6 +24,7 @@ from shim.events import Kind, Scope, Verdict
 log = logging.getLogger("shim")
 
 _POLL = 0.02  # seconds between looks at a screening that another call is doing
+_PATIENCE = 1 / 3  # of what an attempt has left may go to that; the rest belongs to other routes and retries
 
 Steps = Generator[Exchange | Together | Pause, object, Judgement | None]
 Read = Callable[[Request, Reply], "Judgement | Embedded"]
@@ -41,6 +42,7 @@ class Probing:
     connect: float
     read: Read
     note: Note
+    is_under_way: bool = False
 
 
 def space_key(slot: Slot, request: Request) -> str:
@@ -69,36 +71,58 @@ def is_due(board: Board, slot: Slot, request: Request) -> bool:
 
 
 def may_be_due(board: Board, slot: Slot, request: Request) -> bool:
-    """As `is_due`, for the caller without the lock: reads a kept space from disk the first time."""
+    """As `is_due`, for the caller without the lock: before a route is screened, looks at what other processes kept."""
     if len(slot.family.routes) < 2:
         return False
+    with board.lock:
+        if not is_due(board, slot, request):
+            return False
     board.references.load(space_key(slot, request))
     with board.lock:
         return is_due(board, slot, request)
 
 
 def screen(probing: Probing) -> Steps:
-    """Returns None when the route may serve, else the judgement that keeps it out."""
-    board = probing.board
-    key, endpoint = space_key(probing.slot, probing.request), endpoint_of(probing.slot)
-    while True:
-        with board.lock:
-            if not is_due(board, probing.slot, probing.request):
-                return None
-            running = board.screenings.get(key)
-            if running is None:
-                board.screenings[key] = endpoint
-                break
-            if running == endpoint and board.references.space(key) is None:
-                return None  # this route is about to set the space: what it serves meanwhile is in it
-        if board.clock.now() >= probing.until:
-            return _judgement(Verdict.TRANSIENT, "timeout", "the space check of another call did not end in time")
-        yield Pause(_POLL)
+    """Returns None when the route may serve, else the judgement that keeps it out.
+
+    One call at a time screens a route; others wait, since what is served unchecked may be of another space.
+    """
+    clock, place = probing.board.clock, (space_key(probing.slot, probing.request), endpoint_of(probing.slot))
+    started = clock.now()
+    patience = (probing.until - started) * _PATIENCE
     try:
-        return (yield from _probe(probing, key, endpoint))
+        while not (turn := _turn(probing, place)):
+            if turn is None:
+                return None
+            waited = clock.now() - started
+            if waited >= patience:
+                return _under_way(f"after {waited:.1f} s the space check of another call is not over")
+            yield Pause(_POLL)
+        return (yield from _probe(probing, *place))
     finally:
+        _leave(probing, place)
+
+
+def _turn(probing: Probing, place: tuple[str, str]) -> bool | None:
+    """True when this call is to screen the route, False while another one does, None when nobody has to any more."""
+    board = probing.board
+    now = board.clock.now()
+    with board.lock:
+        if not is_due(board, probing.slot, probing.request):
+            return None
+        if now < board.screenings.get(place, now):
+            return False
+        probing.is_under_way = True  # nobody else is at it, or one that nobody has ended in its time
+        board.screenings[place] = probing.until
+        return True
+
+
+def _leave(probing: Probing, place: tuple[str, str]) -> None:
+    board = probing.board
+    if probing.is_under_way:
         with board.lock:
-            board.screenings.pop(key, None)
+            if board.screenings.get(place) == probing.until:
+                del board.screenings[place]
 
 
 def _probe(probing: Probing, key: str, endpoint: str) -> Steps:
@@ -125,7 +149,8 @@ def _probe(probing: Probing, key: str, endpoint: str) -> Steps:
                 return read
             taken.append([tuple(row) for row in read.floats()])
     singles = tuple(rows[0] for rows in taken[1:-1])
-    reading = space.Reading(tuple(taken[0]), singles, taken[-1][0] if taken[-1] else None)
+    long = taken[-1][0] if taken[-1] and len(taken[-1][0]) == len(singles[0]) else None
+    reading = space.Reading(tuple(taken[0]), singles, long)
     return _rule(probing, key, endpoint, reading)
 
 
@@ -134,18 +159,18 @@ def _rule(probing: Probing, key: str, endpoint: str, reading: space.Reading) -> 
     board, name = probing.board, probing.slot.route.config.route
     if own.ruling is space.Ruling.REFUSE:
         return _judgement(Verdict.BROKEN, "space", f"{name}: {own.message}")
-    with board.lock:
-        known = board.references.space(key)
-        if known is None:
-            board.references.put(key, endpoint, reading)
-            found = None
-        else:
-            found = space.compare(known.reading, reading)
-            if found.ruling is not space.Ruling.REFUSE:
-                board.references.join(key, endpoint, found.noise)
-    board.references.save(key)
-    if known is None or found is None:
+    references = board.references
+    references.load(key)
+    known = references.space(key) or references.claim(key, endpoint, reading)
+    if known is None:
+        return _under_way("another process is writing the reference vectors")
+    if known.reading is reading:
         return None
+    found = space.compare(known.reading, reading)
+    if found.ruling is not space.Ruling.REFUSE:
+        with board.lock:
+            references.join(key, endpoint, found.noise)
+        references.save(key)
     family = probing.slot.family.config.name
     if found.ruling is space.Ruling.WARN:
         log.warning("route %s joins embedding family %s with a doubt: %s", name, family, found.message)
@@ -185,3 +210,8 @@ def _judgement(verdict: Verdict, reason: str, message: str) -> Judgement:
     if verdict is Verdict.BROKEN:
         return Judgement(verdict, Scope.MODEL, reason, message, cooldown=MISCONFIGURED_FOR)
     return Judgement(verdict, Scope.MODEL, reason, message)
+
+
+def _under_way(message: str) -> Judgement:
+    """Nobody's failure: this route is asked again, after the others."""
+    return Judgement(Verdict.TRANSIENT, Scope.REQUEST, "space check under way", message)

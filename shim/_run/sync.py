@@ -58,3 +58,5 @@ def carry_out(script: Script, send: Send, clock: Clock) -> Reply | Judgement:
     except StopIteration as stop:
         value: Reply | Judgement = stop.value
         return value
+    finally:
+        script.close()  # a kept traceback holds the script, and what it has under way would stay so

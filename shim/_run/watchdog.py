@@ -12,6 +12,7 @@ from collections.abc import Callable
 from shim._run.system import Clock
 
 FOREVER = float("inf")
+_LINGER = 5.0  # seconds between looks while there is anything to watch
 _LONGEST_SLEEP = 3600.0  # seconds; the platform's limit is far off, but there is one
 
 
@@ -46,6 +47,7 @@ class Watchdog:
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
         self.wakes_at = FOREVER
+        self._is_quiet = True
 
     def watch(self, at: float, end: Callable[[], None]) -> Watch:
         """Call `end` from the watchdog's thread at the instant `at`, unless the watch is stopped or moved first."""
@@ -73,8 +75,10 @@ class Watchdog:
     def _look(self) -> float:
         """End what is overdue and set when to look again. Apart from the loop, whose locals would keep the last watch,
         and through it a client that was dropped, for as long as nothing happens."""
-        self.wakes_at = FOREVER
         now = self._clock.now()
+        # Not infinity at once: calls that are quicker than their limits would each wake the thread to say so.
+        self.wakes_at = now + _LINGER if self._watches or not self._is_quiet else FOREVER
+        self._is_quiet = not self._watches
         for watch in list(self._watches):
             if watch.at <= now:
                 watch.is_overdue = True

@@ -1,13 +1,12 @@
-"""Reads the vector-space references that routers keep on disk: who set a space, and how near the others are to it."""
+"""Tells of the vector-space references that routers keep on disk: who set a space, and how near the others are to it."""
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from shim import Router
 from shim.config import Config, FamilyConfig, RouteConfig
 
 
@@ -34,16 +33,12 @@ def folder() -> Path | None:
 
 def kept_spaces(config: Config, family: FamilyConfig) -> list[KeptSpace]:
     """The kept spaces of a family that hold at least one of its routes. A file that cannot be read is passed over."""
-    place = folder()
-    if place is None or not place.is_dir():
-        return []
-    routes = {route.route: _endpoint(config, route) for route in family.routes}
-    slug = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{family.name} ")
+    routes = {_endpoint(config, route): route.route for route in family.routes}
     found = []
-    for path in sorted(place.glob("*.json")):
-        kept = _read(path, routes) if path.name.startswith(slug) else None
-        if kept is not None and kept.figures:
-            found.append(kept)
+    for space in Router(config).spaces():
+        figures = {route: space.members[endpoint] for endpoint, route in routes.items() if endpoint in space.members}
+        if figures and space.key.startswith(f"{family.name} "):
+            found.append(KeptSpace(space.key.replace(" ", "-"), routes.get(space.set_by, space.set_by), figures))
     return found
 
 
@@ -57,15 +52,3 @@ def figure_of(spaces: list[KeptSpace], route: str) -> tuple[float, bool] | None:
 
 def _endpoint(config: Config, route: RouteConfig) -> str:
     return f"{config.providers[route.provider].base_url} {route.model}"
-
-
-def _read(path: Path, routes: dict[str, str]) -> KeptSpace | None:
-    try:
-        document = json.loads(path.read_bytes())
-        members = {str(endpoint): float(figure) for endpoint, figure in document["members"].items()}
-        set_by = str(document["set_by"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
-    figures = {route: members[endpoint] for route, endpoint in routes.items() if endpoint in members}
-    setter = next((route for route, endpoint in routes.items() if endpoint == set_by), set_by)
-    return KeptSpace(path.name.removesuffix(".json").rpartition(".")[0], setter, figures)

@@ -113,6 +113,23 @@ async def test_a_copys_retries_win_as_well(plain: Face, serve: Serve) -> None:
     assert len(server.seen) == 1
 
 
+async def test_a_copy_leaves_to_the_policy_what_the_caller_left_to_it(face: Face, serve: Serve) -> None:
+    """The official `copy` names every setting; what it names is not what the caller said."""
+    server = serve(answers.fails(429, None, [("retry-after-ms", "1")]))
+    client = face.client(configuration("chat", server, policy={"max_retries": 3})).copy().with_options()
+    with pytest.raises(openai.RateLimitError):
+        await ask(client)
+    assert len(server.seen) == 4
+
+
+async def test_a_copy_has_no_key_where_its_client_had_none(plain: Face, serve: Serve) -> None:
+    server = serve(answers.says())
+    copy = plain.client(configuration("chat", server), base_url=server.base_url).copy()
+    with pytest.raises(openai.OpenAIError, match="belongs to no family"):
+        await out(copy.chat.completions.create(model="other", messages=HELLO))
+    assert server.seen == []
+
+
 # -- raw answers and helpers
 
 

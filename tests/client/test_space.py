@@ -80,6 +80,9 @@ async def test_a_route_of_another_space_is_refused_and_named(face: Face, serve: 
     with pytest.raises(shim.AllProvidersFailedError):
         await embed(client)
     assert len(second.seen) == seen
+    client.router.reset()
+    with pytest.raises(shim.AllProvidersFailedError, match="another vector space"):
+        await embed(client)
 
 
 async def test_a_little_noise_joins_with_a_warning(plain: Face, serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
