@@ -134,14 +134,15 @@ _SAYS_LACKS = (
     r"|(?:is|are) not (?:supported|enabled) (?:with|for|by|on|in) (?:this|the|models?)[\w/ .-]*"
 )
 _CODES_LOST = (
-    "previous_response_not_found response_not_found conversation_not_found item_not_found file_not_found"
-    " vector_store_not_found container_not_found prompt_not_found container_expired"
+    "previous_response_not_found response_not_found conversation_not_found item_not_found vector_store_not_found"
+    " container_not_found container_expired prompt_not_found"
 )
-_KEPT = r"(?:response|conversation|item|file|vector[ _]store|container|prompt|audio)s?"
+# Only with an id behind it: a server that lacks the file of a model says "file not found" as well.
 _SAYS_LOST = (
-    rf"No such {_KEPT}(?: object)?"
-    rf"|{_KEPT} (?:with ids? )?[^\w\s]*[\w.-]+[^\w\s]* (?:(?:was|were|is|has|does|could) )?"
-    r"(?:not (?:be )?(?:found|exist)|expired)"
+    r"No such File object"
+    r"|(?:response|conversation|item|file|vector store|container|prompt|audio)s? "
+    r"(?:with ids? \S{1,130}|[^\w\s]{0,3}(?:resp|conv|msg|rs|fc|file|vs|cntr|pmpt|audio)[_-][\w-]{1,120}[^\w\s]{0,3})"
+    r" (?:(?:was|were|is|has|does|could) )?(?:not (?:be )?(?:found|exist)|expired)"
 )
 
 ROWS: tuple[Row, ...] = (

@@ -428,6 +428,45 @@ def test_the_taxonomy_rules(
     assert (judged.verdict, judged.scope, judged.reason, judged.status) == (verdict, scope, reason, status)
 
 
+LOST = [
+    ("OpenAI's code", 404, "*", _error("gone", code="previous_response_not_found")),
+    ("the same with a 400", 400, "*", _error("gone", code="previous_response_not_found")),
+    ("the same at OpenAI", 404, "openai", _error("gone", code="previous_response_not_found")),
+    ("a previous response in prose", 404, "*", _error("Previous response with id 'resp_1' not found.")),
+    ("a conversation", 404, "openai", _error("Conversation with id 'conv_1' not found.")),
+    ("an item", 404, "openai", _error("Item with id 'rs_1' not found. Items are not persisted.")),
+    ("a file", 404, "*", _error("No such File object: file-abc")),
+    ("files", 400, "*", _error("Files [file-abc] were not found")),
+    ("a vector store", 404, "*", _error("Vector store with id ['vs_1'] not found.")),
+    ("a container that ran out", 404, "*", _error("Container cntr_1 has expired")),
+    ("a stored prompt", 404, "*", _error("Prompt with id 'pmpt_1' not found.")),
+]
+
+
+@pytest.mark.parametrize(("status", "preset", "body"), [r[1:] for r in LOST], ids=[r[0] for r in LOST])
+def test_an_id_that_nobody_knows_is_the_requests_fault(status: int, preset: str, body: object) -> None:
+    """It must not bench the route for everybody."""
+    judged = _judge(status, body, preset)
+    assert (judged.verdict, judged.scope, judged.reason) == (FATAL, Scope.REQUEST, "state_not_found")
+    assert judged.cooldown is None
+
+
+MODELS = [
+    "The model `gpt-9` does not exist or you do not have access to it.",
+    "model 'response-writer' not found",
+    "file not found",
+    "File Not Found",
+    "[Errno 2] No such file or directory: 'model.gguf'",
+    "file model.gguf not found",
+    "The audio model whisper-9 does not exist",
+]
+
+
+@pytest.mark.parametrize("message", MODELS)
+def test_a_model_that_is_missing_still_benches_its_route(message: str) -> None:
+    assert (_judge(404, _error(message)).verdict, _judge(404, _error(message)).scope) == (BROKEN, Scope.MODEL)
+
+
 REJECTS = [
     ("code and param", 400, _error(code="unsupported_parameter", param="top_p"), "top_p"),
     ("unsupported value", 400, _error(code="unsupported_value", param="reasoning.effort"), "reasoning.effort"),

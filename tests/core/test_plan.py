@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim._core.plan import OWN_KEY, FamilyState, Plan, make_plan
+from shim._core.plan import OWN_KEY, FamilyState, Plan, account_of, make_plan
 from shim._core.request import Request
 from shim.config import Config
 from shim.events import Kind
@@ -175,6 +175,51 @@ def test_lanes_carry_the_bare_name_of_the_model() -> None:
     """What is beyond a model is beyond all its hosts, however they write its name."""
     built = config(providers("alpha", "beta"), {"fast": chat(["alpha/org/Big-Model", "beta/big-model"])})
     assert [lane.model for lane in plan_for(built, "fast", ASK_CHAT).lanes] == ["big-model", "big-model"]
+
+
+# -- pinned to an account: who keeps something keeps it for that account alone
+
+
+def accounts() -> Config:
+    keys = [{"key": f"sk-{n}", "account": account} for n, account in enumerate(("ours", "theirs", "ours"))]
+    alpha = {"base_url": OWN_BASE, "api_keys": keys}
+    return config({"alpha": alpha, **providers("beta")}, {"fast": chat(["alpha/m", "beta/m"])})
+
+
+@pytest.mark.parametrize(("account", "keys"), [("", [0, 1, 2]), ("ours", [0, 2]), ("theirs", [1])])
+def test_only_keys_of_the_account_are_lanes(account: str, keys: list[int]) -> None:
+    family = states(accounts())["fast"]
+    for _ in range(4):  # whosever turn it is
+        plan = make_plan(ASK_CHAT, [family], lambda: 0.0, pinned="alpha/m", only_first=True, account=account)
+        assert sorted(slot.key for slot in plan.slots) == keys
+        assert {slot.account for slot in plan.slots} <= {account or "ours", account or "theirs"}
+        assert len(plan.lanes) == len(keys)
+
+
+def test_a_route_without_a_key_of_the_account_is_passed_by() -> None:
+    plan = make_plan(ASK_CHAT, [states(accounts())["fast"]], lambda: 0.0, pinned="beta/m", account="ours")
+    assert plan.lanes == []
+    assert skipped(plan)["beta/m"] == "provider beta has no key of account ours"
+
+
+def test_the_callers_own_key_has_no_account() -> None:
+    assert [slot.account for slot in plan_for(keyless(), "space").slots] == [""]
+
+
+ACCOUNTS = [
+    ("the caller's key is configured", [("Authorization", "Bearer sk-1")], "theirs"),
+    ("the caller's key is another", [("Authorization", "Bearer sk-9")], "ours"),
+    ("the caller has none", [], "ours"),
+]
+
+
+@pytest.mark.parametrize(("headers", "account"), [a[1:] for a in ACCOUNTS], ids=[a[0] for a in ACCOUNTS])
+def test_the_account_of_the_callers_key(headers: list[tuple[str, str]], account: str) -> None:
+    assert account_of(request(headers=headers), accounts().providers["alpha"]) == account
+
+
+def test_a_provider_without_keys_has_no_account() -> None:
+    assert account_of(request(), keyless().providers["own"]) == ""
 
 
 # -- pinned, only the first

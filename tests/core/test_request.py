@@ -16,7 +16,6 @@ from shim._core.request import (
     is_true,
     multipart_model,
     multipart_with_model,
-    needs_state,
     number_of,
     read_fields,
     sort_headers,
@@ -193,24 +192,6 @@ def test_an_absent_field_is_neither_text_nor_number_nor_true() -> None:
 )
 def test_is_true_and_is_null(raw: str, true: bool, null: bool) -> None:
     assert (is_true(Raw(raw.encode())), is_null(Raw(raw.encode()))) == (true, null)
-
-
-STATES = [
-    ("neither", "{}", None),
-    ("both null", '{"previous_response_id": null, "conversation": null}', None),
-    ("a previous response", '{"previous_response_id": "resp_1"}', "resp_1"),
-    ("a previous response beside a null conversation", '{"conversation": null, "previous_response_id": "r"}', "r"),
-    ("a conversation id", '{"conversation": "conv_1"}', ""),
-    ("a conversation object", '{"conversation": {"id": "conv_1"}}', ""),
-    ("a previous response that is no text", '{"previous_response_id": 5}', ""),
-]
-
-
-@pytest.mark.parametrize(("body", "state"), [s[1:] for s in STATES], ids=[s[0] for s in STATES])
-def test_needs_state(body: str, state: str | None) -> None:
-    fields = read_fields(body.encode())
-    assert fields is not None
-    assert needs_state(fields) == state
 
 
 def form(*parts: tuple[str, bytes], boundary: bytes = b"b0") -> bytes:

@@ -376,3 +376,19 @@ def test_recorded_streams_cut_everywhere(item: dict[str, Any]) -> None:
     whole, passed = watch(endpoint, body)
     cut, passed_cut = watch(endpoint, *(body[i : i + 7] for i in range(0, len(body), 7)))
     assert (passed_cut, facts(cut)) == (passed, facts(whole))
+
+
+IDS = [
+    ("told at once", RESPONSES, [response("response.created", response={"id": "resp_1"})], "resp_1"),
+    ("told at the end", RESPONSES, [CREATED, response("response.completed", response={"id": "resp_1"})], "resp_1"),
+    ("never told", RESPONSES, [CREATED, COMPLETED], None),
+    ("no text", RESPONSES, [response("response.created", response={"id": 5})], None),
+    ("the id of an item", RESPONSES, [response("response.output_item.added", item={"id": "msg_1"})], None),
+    ("a chat's id stands for nothing that is kept", CHAT, [say("a"), STOP, DONE], None),
+]
+
+
+@pytest.mark.parametrize(("endpoint", "chunks", "told"), [i[1:] for i in IDS], ids=[i[0] for i in IDS])
+def test_the_id_of_a_streamed_response(endpoint: str, chunks: list[bytes], told: str | None) -> None:
+    """What builds on the response later needs to know who made it."""
+    assert watch(endpoint, *chunks)[0].response_id == told

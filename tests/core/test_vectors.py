@@ -54,6 +54,27 @@ def test_a_good_answer_gives_every_vector_and_can_be_passed_on(rows: list[Any]) 
     assert result.base64 == isinstance(rows[0], str)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "dimensions"),
+    [(Wanted(0), 0), (Wanted(0, 4), 4), (Wanted(0, 4, truncate_to=2), 2), (Wanted(0, int8=True), 0)],
+    ids=["of any length", "of a known length", "to be cut", "of int8"],
+)
+def test_no_vectors_are_a_good_answer_to_no_inputs(wanted: Wanted, dimensions: int) -> None:
+    result = good(answer([]), wanted)
+    assert (result.count, result.dimensions, result.floats(), result.packed()) == (0, dimensions, [], b"")
+    for as_base64 in (True, False):
+        assert json.loads(result.body(model="m", base64=as_base64))["data"] == []
+
+
+def test_no_vectors_can_be_passed_on() -> None:
+    assert good(answer([]), Wanted(0)).intact
+    assert not good(answer([]), Wanted(0)).base64
+
+
+def test_a_vector_for_no_input_is_one_too_many() -> None:
+    assert bad(answer(ROWS[:1]), Wanted(0)).reason == "long_answer"
+
+
 def test_leading_whitespace_is_no_fault() -> None:
     assert good(b"\n\n   " + answer(ROWS)).intact
 
