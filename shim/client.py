@@ -149,11 +149,10 @@ class _Routed:
         call = None if served is None else served.call
         if call is None or call.ending.value != "exhausted":
             return None
-        from shim._core.exhausted import common_way
         from shim.errors import exhausted_error_class
 
         error = body.get("error", body) if isinstance(body, dict) else body
-        cls = exhausted_error_class(common_way(call.attempts))
+        cls = exhausted_error_class(served.flight.common_way())
         return cls(text, response=response, body=error, call=call)
 
     def _reduced(self) -> tuple[Any, ...]:

@@ -84,6 +84,9 @@ class Health(Protocol):
     def ready_at(self, lane: int, now: float) -> float:
         """When the lane may be used: `now` or earlier when at once, infinity when not foreseeable."""
 
+    def retry_at(self, lane: int, now: float) -> float:
+        """When a retry may use the lane: as `ready_at`, but what we only guessed does not bar it."""
+
     def probe_at(self, lane: int, now: float) -> float:
         """When its breaker lets a probe through, if the breaker alone keeps it out; else infinity."""
 
@@ -240,7 +243,7 @@ class Machine:
         limits = self._limits
         lane, back_at = self._soonest_lane(now)
         at = max(back_at, self._rest_until)
-        waits = limits.wait_when_exhausted and back_at > now
+        waits = limits.wait_when_exhausted and (back_at > now or self._retries >= limits.retries)
         spent = self._retries >= limits.retries and not (waits or self._is_owed)
         if lane is None or at >= limits.deadline or spent:
             # A lane that was never asked might still serve it: only when all said so is it the request's own fault.
@@ -251,12 +254,13 @@ class Machine:
             self._is_owed = waits
             self._rest_until = at
             return [Wait(at)]
-        if not self._is_owed:
+        if not (self._is_owed or waits):
             if self._started and not self._health.take_retry():
                 return self._finish(End.EXHAUSTED, self._last, back_at)
             self._retries += 1
         self._is_owed = False
-        return [self._start(lane, now, Purpose.RETRY if self._started else Purpose.FIRST), *self._watch()]
+        purpose = Purpose.RETRY if self._started else Purpose.FIRST
+        return [self._start(lane, now, purpose, early=self._health.ready_at(lane, now) > now), *self._watch()]
 
     def _watch(self) -> list[Action]:
         """While attempts are in flight: wake for the next hedge or at the deadline."""
@@ -287,13 +291,13 @@ class Machine:
         return lane if at < FOREVER else None
 
     def _soonest_lane(self, now: float) -> tuple[int | None, float]:
-        due = [
-            (max(self._health.ready_at(lane, now), now), lane)
-            for lane in range(len(self._lanes))
-            if lane not in self._dead
-        ]
+        due = [(max(self._back_at(lane, now), now), lane) for lane in range(len(self._lanes)) if lane not in self._dead]
         at, lane = min(due, default=(FOREVER, 0))
         return (lane, at) if at < FOREVER else (None, FOREVER)
+
+    def _back_at(self, lane: int, now: float) -> float:
+        """A call that has asked somebody may retry on a guess; one that asked nobody waits as for a first choice."""
+        return self._health.retry_at(lane, now) if self._started else self._health.ready_at(lane, now)
 
     def _alike(self, lane: int, scope: Scope) -> list[int]:
         """The lanes that a failure of this scope speaks for, besides what the shared state makes of it."""

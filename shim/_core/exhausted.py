@@ -47,11 +47,12 @@ def nobody_message(kind: Kind, family: str, skipped: Sequence[Skipped]) -> str:
 
 def common_way(attempts: Sequence[Attempt]) -> str | None:
     """How all attempts failed, if all in the same way: a status as text, `timeout` or `connection`."""
-    ways = {_way(attempt) for attempt in attempts if attempt.verdict is not None}
+    ways = {way_of(attempt) for attempt in attempts if attempt.verdict is not None}
     return ways.pop() if len(ways) == 1 else None
 
 
-def _way(attempt: Attempt) -> str | None:
+def way_of(attempt: Attempt) -> str | None:
+    """How a failed attempt looks to the official client: a status as text, `timeout` or `connection`."""
     if attempt.status is not None and attempt.status >= 400:
         return str(attempt.status)
     return _BY_REASON.get(attempt.reason)

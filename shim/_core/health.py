@@ -27,17 +27,26 @@ class Cooldown:
     told: bool = False
     reason: str = ""
     guesses: int = 0
+    is_firm: bool = False
+    """Not our guess: the provider told it, or something is misconfigured. Never shortened, never probed early."""
 
-    def put(self, until: float, told: bool, reason: str, now: float) -> None:
-        """A new cooldown; one that is told stays at least as long as it was told."""
-        if self.told and self.until > now and until < self.until:
+    def put(self, until: float, told: bool, reason: str, now: float, *, is_firm: bool = False) -> None:
+        """A new cooldown; a firm one stays at least as long as it was set."""
+        is_firm = is_firm or told
+        if self.is_firm and self.until > now and until < self.until:
             return
         # A longer guess on top keeps the authority, or a shorter one after it would undo what was told.
-        told = told or (self.told and self.until > now)
-        self.until, self.told, self.reason = until, told, reason
+        still = self.until > now
+        self.told = told or (self.told and still)
+        self.is_firm = is_firm or (self.is_firm and still)
+        self.until, self.reason = until, reason
+
+    @property
+    def firm_until(self) -> float:
+        return self.until if self.is_firm else 0.0
 
     def clear(self) -> None:
-        self.until, self.told, self.reason, self.guesses = 0.0, False, "", 0
+        self.until, self.told, self.reason, self.guesses, self.is_firm = 0.0, False, "", 0, False
 
 
 @dataclass(slots=True)
@@ -53,6 +62,11 @@ class KeyHealth:
         at = max(self.own.until, self.account.until)
         per_model = self.models.get(model)
         return at if per_model is None or per_model.until < at else per_model.until
+
+    def firm_until(self, model: str) -> float:
+        per_model = self.models.get(model)
+        at = max(self.own.firm_until, self.account.firm_until)
+        return at if per_model is None else max(at, per_model.firm_until)
 
 
 @dataclass(slots=True)
@@ -85,6 +99,8 @@ class RouteHealth:
     cost: float = 0.0
     last_message: str = ""
     last_reason: str = ""
+    last_way: str | None = None
+    """How the last failure looked to the official client: a status as text, `timeout` or `connection`."""
     next_key: int = 0
     dropped: set[str] = field(default_factory=set)
 
@@ -95,6 +111,18 @@ class RouteHealth:
         if provider.keys:
             at = max(at, provider.keys[key].ready_at(self.model))
         return at
+
+    def barred_until(self, key: int) -> float:
+        """When no firm cooldown stands in the way: what a call that has nothing else left may retry on."""
+        provider = self.provider
+        at = max(self.cooldown.firm_until, provider.cooldown.firm_until)
+        if provider.keys:
+            at = max(at, provider.keys[key].firm_until(self.model))
+        return at
+
+    def retry_at(self, key: int, now: float) -> float:
+        """When a retry may use the route: after its breaker and firm cooldowns. A guess bars first choices alone."""
+        return max(self.barred_until(key), self.breaker_until(now))
 
     def breaker_until(self, now: float) -> float:
         """When the breakers of the route and of its provider let an attempt through."""
@@ -121,7 +149,7 @@ class Permits:
 
 def acquire(route: RouteHealth, key: int, now: float, *, early: bool) -> Permits | None:
     """Permits for one attempt, or None when the route or the key is not free any more."""
-    if route.benched_until(key) > now:
+    if (route.barred_until(key) if early else route.benched_until(key)) > now:
         return None
     of_provider = route.provider.breaker.acquire(now, early=early)
     if of_provider is None:
@@ -193,7 +221,8 @@ def _bench(route: RouteHealth, key: int, judgement: Judgement, now: float) -> No
         place.guesses += 1
     if judgement.verdict is Verdict.BROKEN and judgement.scope is Scope.MODEL:
         route.misconfigured = judgement.message
-    place.put(now + seconds, judgement.told, judgement.reason, now)
+    is_firm = judgement.verdict is Verdict.BROKEN
+    place.put(now + seconds, judgement.told, judgement.reason, now, is_firm=is_firm)
 
 
 def _place(route: RouteHealth, key: int, scope: Scope) -> Cooldown:

@@ -25,6 +25,7 @@ class Flavour:
             self.module.StreamError,
             self.module.InvalidURL,
             OSError,  # of a caller's own transport, and of TLS
+            UnicodeError,  # a host name that cannot be encoded
             anyio.EndOfStream,
         )
         self.request = self._quick_request if self._is_as_expected() else self._full_request
@@ -88,7 +89,9 @@ class Flavour:
             return Outcome(fault=Fault.TLS, detail=detail)
         if isinstance(error, TimeoutError):
             return Outcome(fault=during, detail=detail)
-        if isinstance(error, hx.ConnectError | OSError | hx.ProxyError | hx.UnsupportedProtocol | hx.InvalidURL):
+        if isinstance(
+            error, hx.ConnectError | OSError | UnicodeError | hx.ProxyError | hx.UnsupportedProtocol | hx.InvalidURL
+        ):
             return Outcome(fault=Fault.CONNECT, detail=detail)
         if isinstance(error, hx.DecodingError):
             return Outcome(fault=Fault.DECODING, detail=detail)

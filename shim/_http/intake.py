@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ from shim._core.outcome import Fault, Outcome
 from shim._core.stream import StreamWatch
 from shim._run.exchange import Exchange, Reply
 
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _WHOLE = frozenset({"application/json", "application/problem+json", "text/html", "application/xhtml+xml"})
 MOST_BYTES = 1 << 30
 """Larger answers are refused: 1 GiB is about 40,000 vectors of 1,536 numbers as JSON."""
@@ -23,7 +25,8 @@ class Limits(dict[str, float]):
     __slots__ = ("_connect", "_now", "_until", "has_connected", "is_aborted")
 
     def __init__(self, until: float, connect: float, now: Any) -> None:
-        super().__init__(connect=connect, read=connect, write=connect, pool=connect)
+        left = max(until - now(), 1e-6)
+        super().__init__(connect=min(connect, left), read=left, write=left, pool=left)  # for those who copy it
         self._until = until
         self._connect = connect
         self._now = now
@@ -79,8 +82,17 @@ def is_live(exchange: Exchange, status: int, headers: Mapping[str, str]) -> bool
 
 
 def whole(response: Any, headers: Mapping[str, str], at: float) -> Reply:
-    """The reply of an answer whose body was read."""
-    return Reply(Outcome(response.status_code, headers, response.content), at, response=response)
+    """The reply of an answer whose body was read. A byte order mark before JSON is no part of it (RFC 8259 8.1)."""
+    body = response.content.removeprefix(_BYTE_ORDER_MARK)
+    return Reply(Outcome(response.status_code, headers, body), at, response=response)
+
+
+def forget_cookies(client: Any, response: Any, headers: Lowered) -> None:
+    """A provider's cookies do not stay in the HTTP client: it would send them to whoever shares the host's name."""
+    if "set-cookie" in headers:
+        for cookie in list(response.cookies.jar):
+            with contextlib.suppress(KeyError):
+                client.cookies.jar.clear(cookie.domain, cookie.path, cookie.name)
 
 
 def too_large(headers: Lowered, status: int) -> Outcome | None:

@@ -109,7 +109,7 @@ class SyncSender(_Sender):
         response, reply = None, None
         try:
             response = client.send(request, stream=True, auth=None, follow_redirects=False)
-            reply = self._read(exchange, response, watch, release)
+            reply = self._read(exchange, client, response, watch, release)
             return reply, False
         except self.flavour.caught as error:
             outcome = self.flavour.outcome(error, is_overdue=watch.is_overdue, during=_during(exchange))
@@ -123,9 +123,10 @@ class SyncSender(_Sender):
             if exchange.is_aborted and reply is not None:
                 self.close(reply)
 
-    def _read(self, exchange: Exchange, response: Any, watch: Watch, release: Callable[[], None]) -> Reply:
+    def _read(self, exchange: Exchange, client: Any, response: Any, watch: Watch, release: Callable[[], None]) -> Reply:
         at = self._clock.now()
         headers = intake.lower(response.headers)
+        intake.forget_cookies(client, response, headers)
         refused = intake.too_large(headers, response.status_code)
         if refused is not None:
             return Reply(refused, at)
@@ -189,7 +190,7 @@ class AsyncSender(_Sender):
         try:
             async with asyncio.timeout_at(loop.time() + exchange.until - self._clock.now()):
                 response = await client.send(request, stream=True, auth=None, follow_redirects=False)
-                reply = await self._read(exchange, response, release)
+                reply = await self._read(exchange, client, response, release)
                 return reply, False
         except asyncio.CancelledError:
             is_cut = True
@@ -216,9 +217,10 @@ class AsyncSender(_Sender):
                         sweep(client, request)
                     release()
 
-    async def _read(self, exchange: Exchange, response: Any, release: Callable[[], None]) -> Reply:
+    async def _read(self, exchange: Exchange, client: Any, response: Any, release: Callable[[], None]) -> Reply:
         at = self._clock.now()
         headers = intake.lower(response.headers)
+        intake.forget_cookies(client, response, headers)
         refused = intake.too_large(headers, response.status_code)
         if refused is not None:
             return Reply(refused, at)

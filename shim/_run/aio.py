@@ -16,6 +16,7 @@ Tasks = dict["asyncio.Task[Reply | Judgement]", int]
 async def run(flight: Flight, send: AsyncSend, clock: Clock) -> None:
     """Returns when the call is over; `flight` then tells how. Cancellation passes through; permits are back."""
     try:
+        _must_be_asyncio()
         if flight.is_concurrent:
             await _race(flight, send, clock)
         else:
@@ -23,6 +24,15 @@ async def run(flight: Flight, send: AsyncSend, clock: Clock) -> None:
     except BaseException:  # also CancelledError: nobody's failure, but permits must come back
         flight.abandon()
         raise
+
+
+def _must_be_asyncio() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError(
+            "a routed call of AsyncOpenAI needs asyncio: under trio use OpenAI in a thread, or router=False"
+        ) from None
 
 
 async def _one_by_one(flight: Flight, send: AsyncSend, clock: Clock) -> None:

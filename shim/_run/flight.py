@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from shim._core import exhausted, vectors
 from shim._core.call import FOREVER, Action, Cancel, End, Finish, Limits, Machine, Start, Wait
 from shim._core.health import RouteHealth, acquire, release, settle
-from shim._core.outcome import Judgement, Outcome
+from shim._core.outcome import Fault, Judgement, Outcome
 from shim._core.plan import FamilyState, Plan, Slot, make_plan
 from shim._core.prepare import DROPPABLE, Prepared, own_secrets
 from shim._core.request import Request
@@ -36,6 +36,7 @@ from shim.events import (
     Verdict,
 )
 
+_LIMITS = (Fault.TIMEOUT, Fault.FIRST_CHUNK_TIMEOUT)
 _ENDINGS = {
     End.OK: Ending.OK,
     End.FATAL: Ending.REFUSED,
@@ -84,6 +85,10 @@ class _Shared:
     def ready_at(self, lane: int, now: float) -> float:
         slot = self._slots[lane]
         return slot.route.health.ready_at(slot.key, now)
+
+    def retry_at(self, lane: int, now: float) -> float:
+        slot = self._slots[lane]
+        return slot.route.health.retry_at(slot.key, now)
 
     def probe_at(self, lane: int, now: float) -> float:
         slot = self._slots[lane]
@@ -194,6 +199,8 @@ class Flight:
         judged = result if isinstance(result, Judgement) else self._judge(running, self.request, result)
         embedded = judged if isinstance(judged, vectors.Embedded) else None
         judgement = judged if isinstance(judged, Judgement) else OK
+        if judgement.counts and reply.outcome.fault in _LIMITS and self._was_rushed(running):
+            judgement = replace(judgement, counts=False)
         now = self._clock.now()
         changes: list[BreakerChanged] = []
         with self._board.lock:
@@ -209,6 +216,11 @@ class Flight:
         self._judged[number] = won
         self._note(won, now)
         return self._report(won, actions, changes)
+
+    def _was_rushed(self, running: Running) -> bool:
+        """Whether the caller's own deadline left less time than the route is known to need: nobody's failure."""
+        usual = running.slot.route.health.percentile(0.95)
+        return usual is not None and running.until - running.started < usual
 
     def abandon(self) -> None:
         """The caller went away (cancelled, interrupted): no verdict, permits given back."""
@@ -307,6 +319,14 @@ class Flight:
     def route_of(self, number: int) -> str:
         """The route of an attempt, as `provider/model`."""
         return self._judged[number].running.slot.route.config.route
+
+    def common_way(self) -> str | None:
+        """How all attempts failed, if in the same way; where none was made, how those did that keep the routes out."""
+        attempts = self.attempts
+        if any(attempt.verdict is not None for attempt in attempts):
+            return exhausted.common_way(attempts)
+        ways = {slot.route.health.last_way for slot in self._plan.slots}
+        return ways.pop() if len(ways) == 1 else None
 
     def exhausted(self) -> tuple[str, bytes, list[tuple[str, str]]]:
         """The message, JSON body and headers of the 503."""
@@ -520,6 +540,8 @@ class Flight:
 
     def _count(self, record: Attempt, running: Running) -> None:
         health = running.slot.route.health
+        if record.verdict is not None and record.verdict is not Verdict.OK:
+            health.last_way = exhausted.way_of(record)
         health.input_tokens += record.input_tokens or 0
         health.output_tokens += record.output_tokens or 0
         health.cost += record.cost or 0.0

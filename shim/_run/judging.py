@@ -77,7 +77,11 @@ def _read_vectors(slot: Slot, request: Request, body: bytes) -> Judgement | vect
         truncate_to=fit.truncate_to if fit is not None else None,
         int8=slot.route.config.int8,
     )
-    return vectors.read(body, wanted)
+    read = vectors.read(body, wanted)
+    if isinstance(read, Judgement) and read.reason == "wrong_length" and fit is not None and fit.send is not None:
+        # The route ignored `dimensions`: it cannot serve this request, and is as good as before for the others.
+        return Judgement(Verdict.CANNOT, Scope.REQUEST, read.reason, read.message, rejects="dimensions")
+    return read
 
 
 def check_length(slot: Slot, embedded: vectors.Embedded) -> Judgement | None:

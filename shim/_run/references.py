@@ -218,7 +218,7 @@ def _linked(temporary: Path, path: Path) -> bool:
 
 
 def _mended(temporary: Path, path: Path) -> bool:
-    """As `_linked`, where a damaged file has the name or links cannot be made: whoever makes the lock file may do it."""
+    """As `_linked`, where a damaged file has the name or links cannot be made: for whoever makes the lock file."""
     lock = path.with_suffix(".lock")
     left_at = _stamp_of(lock)
     if left_at is not None and temporary.stat().st_mtime - left_at[0] / 1e9 > _STALE:

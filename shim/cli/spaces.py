@@ -1,4 +1,4 @@
-"""Tells of the vector-space references that routers keep on disk: who set a space, and how near the others are to it."""
+"""Tells of the vector spaces that routers keep on disk: who set a space, and how near the others are to it."""
 
 from __future__ import annotations
 

@@ -23,12 +23,16 @@ class Shared:
 
     names: list[str]
     ready: dict[str, float] = field(default_factory=dict)
+    firm: dict[str, float] = field(default_factory=dict)
     probes: dict[str, float] = field(default_factory=dict)
     retries: int = 100
     hedges: int = 100
 
     def ready_at(self, lane: int, now: float) -> float:
         return self.ready.get(self.names[lane], now)
+
+    def retry_at(self, lane: int, now: float) -> float:
+        return self.firm.get(self.names[lane], self.ready_at(lane, now))
 
     def probe_at(self, lane: int, now: float) -> float:
         return self.probes.get(self.names[lane], FOREVER)
@@ -436,7 +440,9 @@ WAITING = [
         (21, "#2 transient", "wait 50"),
         (50, "wake", "#3 retry A1"),
         (51, "ready A1 at 51", ""),
-        (51, "#3 transient", "finish exhausted #3 back 51"),
+        (51, "#3 transient", "wait 51.5"),
+        (51.5, "wake", "#4 retry A1"),
+        (52, "#4 ok", "finish ok #4"),
         limits=Limits(deadline=100, retries=0, wait_when_exhausted=True),
         retries=0,
     ),
@@ -480,13 +486,25 @@ WAITING = [
         ready={"A1": 30.0},
     ),
     row(
-        "a retry that follows no cooldown still costs one",
+        "who waits goes on after the last retry, a backoff apart, until the deadline",
         "A1",
         (0, "begin", "#1 first A1"),
         (1, "#1 transient", "wait 1.5"),
         (1.5, "wake", "#2 retry A1"),
-        (2, "#2 transient", "finish exhausted #2 back 2"),
-        limits=Limits(deadline=100, retries=1, wait_when_exhausted=True),
+        (2, "#2 transient", "wait 3"),
+        (3, "wake", "#3 retry A1"),
+        (3.5, "#3 transient", "finish exhausted #3 back 3.5"),
+        limits=Limits(deadline=4, retries=1, wait_when_exhausted=True),
+    ),
+    row(
+        "a cooldown that was only guessed does not hold up a retry",
+        "A1",
+        (0, "begin", "#1 first A1"),
+        (1, "ready A1 at 11", ""),
+        (1, "firm A1 at 0", ""),
+        (1, "#1 transient", "wait 1.5"),
+        (1.5, "wake", "#2 retry A1 early"),
+        limits=Limits(deadline=100, retries=1),
     ),
 ]
 
@@ -722,10 +740,11 @@ def play(lanes: str, limits: Limits, health: Mapping[str, object], steps: Sequen
     shared = Shared(names, **health)  # type: ignore[arg-type]
     machine = Machine(all_lanes, limits, shared, lambda: 0.0)
     for now, event, expected in steps:
-        if event.startswith("ready"):
-            for part in event.removeprefix("ready ").split(", "):
+        word, _, rest = event.partition(" ")
+        if word in ("ready", "firm"):
+            for part in rest.split(", "):
                 name, _, at = part.partition(" at ")
-                shared.ready[name] = float(at)
+                getattr(shared, word)[name] = float(at)
             continue
         assert told(feed(machine, now, event), names) == expected, f"at {now}, after {event}"
 

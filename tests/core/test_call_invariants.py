@@ -55,6 +55,8 @@ class World:
     def ready_at(self, lane: int, now: float) -> float:
         return max(self.cooldown.get(lane, 0.0), self.breaker.get(lane, 0.0))
 
+    retry_at = ready_at
+
     def probe_at(self, lane: int, now: float) -> float:
         return self.breaker.get(lane, 0.0) if self.cooldown.get(lane, 0.0) <= now else FOREVER
 

@@ -281,9 +281,24 @@ def test_a_cancelled_attempt_counts_for_nothing() -> None:
 
 def test_no_permit_for_a_key_that_rests() -> None:
     site = Site()
-    attempt(site.m, judged(scope=Scope.KEY, cooldown=30.0))
+    attempt(site.m, judged(scope=Scope.KEY, cooldown=30.0, told=True))
     assert acquire(site.m, 0, 10.0, early=True) is None, "not even early"
     assert acquire(site.m, 1, 10.0, early=False) is not None
+
+
+def test_a_cooldown_that_we_guessed_bars_first_choices_and_not_a_retry() -> None:
+    site = Site()
+    attempt(site.m, judged(scope=Scope.KEY, cooldown=30.0))
+    assert acquire(site.m, 0, 10.0, early=False) is None
+    assert acquire(site.m, 0, 10.0, early=True) is not None
+
+
+def test_a_late_word_never_shortens_what_is_misconfigured() -> None:
+    site = Site()
+    attempt(site.m, judged(Verdict.BROKEN, scope=Scope.MODEL, cooldown=86_400.0))
+    attempt_late = site.m.cooldown.until
+    site.m.cooldown.put(5.0, True, "overloaded", 2.0)
+    assert site.m.cooldown.until == attempt_late
 
 
 def test_a_permit_of_the_provider_comes_back_when_the_route_has_none() -> None:
