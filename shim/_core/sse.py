@@ -63,7 +63,7 @@ class SSEParser:
     def _whole_events(self, chunk: bytes) -> list[Event]:
         events = []
         start = self.settled
-        for block in chunk.split(b"\n\n"):
+        for block in chunk[:-2].split(b"\n\n"):
             end = start + len(block) + 2
             if block.startswith(b"data: ") and b"\n" not in block:
                 events.append(Event(None, block[6:], start, end))

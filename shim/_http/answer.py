@@ -13,7 +13,7 @@ from shim._core.request import text_of
 from shim._core.vectors import Embedded
 from shim._core.wording import SHORTEST_SECRET
 from shim._http.flavour import Flavour
-from shim._http.live import Live, achunks_of, chunks_of, stream_classes
+from shim._http.live import AsyncChunks, Live, chunks_of, stream_classes
 from shim._run.flight import Flight, Won
 from shim.events import Call, Verdict
 
@@ -123,7 +123,7 @@ def _stream(flight: Flight, won: Won, live: Live, flavour: Flavour, request: Any
     response = hx.Response(
         inner.status_code,
         headers=_kept(flight, won) + _shown(flight, won),
-        stream=async_stream(achunks_of(live)) if is_async else sync_stream(chunks_of(live)),
+        stream=async_stream(AsyncChunks(live)) if is_async else sync_stream(chunks_of(live)),
         request=request,
         extensions={**inner.extensions, EXTENSION: Served(flight)},
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -54,6 +55,7 @@ class Live:
         self.release = release
         self.due = clock.now() + idle
         self.is_over = False
+        self.is_closed = False
         self.is_cut = False
         """Whether a cancellation may have kept the library from closing the connection."""
         self.failure: Exception | None = None
@@ -141,7 +143,7 @@ def chunks_of(live: Live) -> Iterator[bytes]:
 
 
 def _chunks(live: Live) -> Iterator[bytes]:
-    guard = live.guard
+    guard, chunks = live.guard, live.chunks
     assert guard is not None
     try:
         yield b""
@@ -149,13 +151,12 @@ def _chunks(live: Live) -> Iterator[bytes]:
         while True:
             guard.move(live.arm())
             try:
-                chunk = next(live.chunks, None)
+                chunk = next(chunks, None)
             except live.flavour.caught as error:
                 raise live.broke(error, is_overdue=guard.is_overdue) from error
             if chunk is None and guard.is_overdue:
                 raise live.broke(EOFError(), is_overdue=True)
-            left = live.due - live.clock.now()
-            guard.move(FOREVER)
+            guard.at = FOREVER  # the reader's own time does not count
             out = live.take(chunk)
             is_end, chunk = chunk is None, None
             if live.failure is not None:
@@ -164,7 +165,6 @@ def _chunks(live: Live) -> Iterator[bytes]:
                 yield out
             if is_end:
                 return
-            live.due = live.clock.now() + left  # the reader's own time does not count
     finally:
         _finish_sync(live, guard)
 
@@ -184,57 +184,69 @@ def _finish_sync(live: Live, guard: Watch) -> None:
         live.over()
 
 
-class achunks_of:  # noqa: N801  stands for the async generator that it wraps
-    """The bytes of the stream for an async reader, and a way to close them before the first was read."""
+class AsyncChunks:
+    """The bytes of the stream for an async reader."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
-        self._chunks = _achunks(live)
+        self._is_begun = False
+        self._is_ended = False
 
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self._chunks
+    def __aiter__(self) -> AsyncChunks:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._is_begun:
+            self._is_begun = True
+            return self._live.first
+        try:
+            while not self._is_ended:
+                chunk = await self._pull()
+                out = self._live.take(chunk)
+                self._is_ended, chunk = chunk is None, None
+                if self._live.failure is not None:
+                    raise self._live.failure
+                if out:
+                    return out
+        except asyncio.CancelledError:
+            self._live.is_cut = True
+            self._live.abandoned()
+            await self.aclose()
+            raise
+        except BaseException:
+            await self.aclose()
+            raise
+        await self.aclose()
+        raise StopAsyncIteration
+
+    async def _pull(self) -> bytes | None:
+        """The next bytes, None at the end of the body; raises when they do not come in time."""
+        live = self._live
+        left = live.arm() - live.clock.now()
+        try:
+            async with asyncio.timeout(left if left > 0.0 else 0.0):
+                chunk: bytes = await live.chunks.__anext__()
+                return chunk
+        except StopAsyncIteration:
+            return None
+        except TimeoutError as error:
+            raise live.broke(error, is_overdue=True) from error
+        except live.flavour.caught as error:
+            raise live.broke(error, is_overdue=False) from error
 
     async def aclose(self) -> None:
-        """Close the connection, also where the generator never began and so has no `finally` to run."""
-        await self._chunks.aclose()
-        if not self._live.is_over:
+        """Close the connection; again and again does no harm."""
+        self._is_begun = self._is_ended = True
+        if not self._live.is_closed:
+            self._live.is_closed = True
             with anyio.CancelScope(shield=True):
                 await _finish_async(self._live)
 
-
-async def _achunks(live: Live) -> AsyncGenerator[bytes, None]:
-    try:
-        yield live.first
-        while True:
-            chunk, overdue = await _next(live)
-            if overdue:
-                raise live.broke(TimeoutError(), is_overdue=True)
-            left = live.due - live.clock.now()
-            out = live.take(chunk)
-            is_end, chunk = chunk is None, None
-            if live.failure is not None:
-                raise live.failure
-            if out:
-                yield out
-            if is_end:
-                return
-            live.due = live.clock.now() + left
-    except anyio.get_cancelled_exc_class():
-        live.is_cut = True
-        live.abandoned()
-        raise
-    finally:
-        with anyio.CancelScope(shield=True):
-            await _finish_async(live)
-
-
-async def _next(live: Live) -> tuple[bytes | None, bool]:
-    with anyio.move_on_after(max(0.0, live.arm() - live.clock.now())):
-        try:
-            return await anext(live.chunks, None), False
-        except live.flavour.caught as error:
-            raise live.broke(error, is_overdue=False) from error
-    return None, True
+    def __del__(self) -> None:
+        """Nobody closed it: the permits come back at least. Without I/O: the loop may be gone, or somebody else's."""
+        if not self._live.is_closed:
+            self._live.release()
+            self._live.over()
 
 
 async def _finish_async(live: Live) -> None:
@@ -278,7 +290,7 @@ def stream_classes(flavour: Flavour) -> tuple[Any, Any]:
             self.chunks = chunks
 
         def __aiter__(self) -> AsyncIterator[bytes]:
-            return self.chunks.__aiter__()  # type: ignore[no-any-return]
+            return self.chunks  # type: ignore[no-any-return]
 
         async def aclose(self) -> None:
             await self.chunks.aclose()

@@ -9,7 +9,7 @@ import asyncio
 import contextvars
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from shim._core.outcome import Judgement
 from shim._run import aio
@@ -52,6 +52,13 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
+def _wait_for(future: Future[None], background: _Background) -> None:
+    """Give the cancelled race a moment to end in its own thread: what it holds can be taken from it only then."""
+    ended = threading.Event()
+    background.loop.call_soon_threadsafe(background.loop.call_later, 0.05, ended.set)
+    ended.wait(1.0)
+
+
 class _InThreads:
     """A blocking `send` as the async driver wants it."""
 
@@ -76,6 +83,20 @@ class _InThreads:
                 self._send.close(result)
 
 
+def together(send: Send, exchanges: list[Exchange]) -> list[Reply]:
+    """The replies to exchanges that may run side by side, in order; each blocks a thread of its own."""
+    if len(exchanges) == 1:
+        return [send(exchanges[0])]
+    threads = _background().threads
+    futures = [threads.submit(contextvars.copy_context().run, send, exchange) for exchange in exchanges]
+    try:
+        return [future.result() for future in futures]
+    except BaseException:  # KeyboardInterrupt: nobody waits for the others any more
+        for exchange in exchanges:
+            send.abort(exchange)
+        raise
+
+
 def run(flight: Flight, send: Send, clock: Clock) -> None:
     """As `sync.run`, for a call that may have several attempts in flight."""
     background = _background()
@@ -83,6 +104,7 @@ def run(flight: Flight, send: Send, clock: Clock) -> None:
     try:
         future.result()
     except BaseException:  # KeyboardInterrupt in the caller's thread: stop the attempts as well
-        if not future.cancel():
-            flight.drop(send)  # it had just been won
+        future.cancel()
+        _wait_for(future, background)
+        flight.drop(send)  # it may have been won in the same moment
         raise

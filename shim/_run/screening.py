@@ -126,32 +126,44 @@ def _leave(probing: Probing, place: tuple[str, str]) -> None:
 
 
 def _probe(probing: Probing, key: str, endpoint: str) -> Steps:
-    taken: list[list[tuple[float, ...]]] = []
-    batch = _request(probing, list(space.PROBES))
-    for wave in (
-        [batch],
-        [_request(probing, [text]) for text in space.PROBES],
-        [_request(probing, [space.LONG_PROBE])],
-    ):
-        exchanges = [_exchange(probing, request) for request in wave]
-        if any(isinstance(exchange, Judgement) for exchange in exchanges):
-            return next(exchange for exchange in exchanges if isinstance(exchange, Judgement))
-        started = probing.board.clock.now()
-        replies = yield Together([exchange for exchange in exchanges if isinstance(exchange, Exchange)])
-        assert isinstance(replies, list)
-        for request, reply in zip(wave, replies, strict=True):
-            read = probing.read(request, reply)
-            probing.note(reply, read, started)
-            if isinstance(read, Judgement):
-                if wave[0] is not batch and len(wave) == 1:
-                    taken.append([])  # an over-long text may be refused: the other probes decide
-                    continue
-                return read
-            taken.append([tuple(row) for row in read.floats()])
-    singles = tuple(rows[0] for rows in taken[1:-1])
-    long = taken[-1][0] if taken[-1] and len(taken[-1][0]) == len(singles[0]) else None
-    reading = space.Reading(tuple(taken[0]), singles, long)
-    return _rule(probing, key, endpoint, reading)
+    """The batch first: a sick route is found out with one request. Then all the others, side by side."""
+    batch = yield from _ask(probing, [list(space.PROBES)])
+    if isinstance(batch, Judgement):
+        return batch
+    alone = yield from _ask(probing, [*([text] for text in space.PROBES), [space.LONG_PROBE]])
+    if isinstance(alone, Judgement):
+        return alone
+    singles, long = tuple(rows[0] for rows in alone[:-1]), alone[-1]
+    if long and len(long[0]) != len(singles[0]):
+        long = ()
+    return _rule(probing, key, endpoint, space.Reading(batch[0], singles, long[0] if long else None))
+
+
+def _ask(
+    probing: Probing, inputs: list[list[str]]
+) -> Generator[Together, object, list[tuple[tuple[float, ...], ...]] | Judgement]:
+    """The vectors of each input, or what keeps the route out. An over-long text may be refused: it gives none."""
+    requests = [_request(probing, texts) for texts in inputs]
+    exchanges: list[Exchange] = []
+    for request in requests:
+        exchange = _exchange(probing, request)
+        if isinstance(exchange, Judgement):
+            return exchange
+        exchanges.append(exchange)
+    started = probing.board.clock.now()
+    replies = yield Together(exchanges)
+    assert isinstance(replies, list)
+    taken: list[tuple[tuple[float, ...], ...]] = []
+    for texts, request, reply in zip(inputs, requests, replies, strict=True):
+        read = probing.read(request, reply)
+        probing.note(reply, read, started)
+        if not isinstance(read, Judgement):
+            taken.append(tuple(tuple(row) for row in read.floats()))
+        elif texts == [space.LONG_PROBE]:
+            taken.append(())
+        else:
+            return read
+    return taken
 
 
 def _rule(probing: Probing, key: str, endpoint: str, reading: space.Reading) -> Judgement | None:

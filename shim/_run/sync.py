@@ -51,7 +51,7 @@ def carry_out(script: Script, send: Send, clock: Clock) -> Reply | Judgement:
             if isinstance(step, Exchange):
                 result = send(step)
             elif isinstance(step, Together):
-                result = [send(exchange) for exchange in step.exchanges]
+                result = background.together(send, step.exchanges)
             else:
                 clock.wait(step.seconds)
                 result = None

@@ -116,6 +116,7 @@ FREE: list[tuple[str, str, dict[str, Any]]] = [
     ("no vector stores", RESPONSES, tool(type="file_search", vector_store_ids=[])),
     ("a container of its own", RESPONSES, tool(type="code_interpreter", container={"type": "auto"})),
     ("a function that takes a file_id", RESPONSES, tool(type="function", name="f", parameters=SCHEMA)),
+    ("a file_id in whatever else describes a function", RESPONSES, tool(type="function", defaults={"file_id": "x"})),
     ("a file_id among the examples of a schema", RESPONSES, tool(type="function", parameters={"file_id": "x"})),
     (
         "a chat function that takes a file_id",

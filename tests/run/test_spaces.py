@@ -23,7 +23,7 @@ from shim._core.outcome import Judgement
 from shim._core.plan import Slot
 from shim._core.request import Headers, Raw, Request
 from shim._core.space import Reading
-from shim._run import aio, screening, sync
+from shim._run import aio, references, screening, sync
 from shim._run.board import Board
 from shim._run.exchange import Exchange, Pause, Together
 from shim._run.flight import Flight, Options
@@ -45,8 +45,8 @@ def reading(salt: str = "") -> Reading:
     return Reading(rows, rows, None)
 
 
-def claimed(references: References, endpoint: str, salt: str = "") -> Space:
-    while (found := references.claim(KEY, endpoint, reading(salt))) is None:
+def claimed(kept: References, endpoint: str, salt: str = "") -> Space:
+    while (found := kept.claim(KEY, endpoint, reading(salt))) is None:
         continue  # another one is writing at this moment
     return found
 
@@ -100,9 +100,9 @@ def test_of_many_at_once_one_sets_the_space(
     everyone = threading.Barrier(8)
 
     def start(number: int) -> str:
-        references = References(tmp_path)
+        kept = References(tmp_path)
         everyone.wait(PATIENCE)
-        return claimed(references, f"route {number}", f"space {number}").set_by
+        return claimed(kept, f"route {number}", f"space {number}").set_by
 
     with ThreadPoolExecutor(8) as threads:
         setters = set(threads.map(start, range(8)))
@@ -121,22 +121,22 @@ def spoil(folder: Path) -> Path:
 
 def test_a_damaged_file_is_told_and_taken_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = spoil(tmp_path)
-    references = References(tmp_path)
-    references.load(KEY)
-    assert references.space(KEY) is None
+    kept = References(tmp_path)
+    kept.load(KEY)
+    assert kept.space(KEY) is None
     assert str(path) in caplog.text
-    assert claimed(references, "a").set_by == "a"
+    assert claimed(kept, "a").set_by == "a"
     assert on_disk(tmp_path).set_by == "a"
 
 
 def test_a_lock_that_a_killed_process_left_does_not_hold_for_ever(tmp_path: Path) -> None:
     lock = spoil(tmp_path).with_suffix(".lock")
     lock.touch()
-    references = References(tmp_path)
-    assert references.claim(KEY, "a", reading()) is None
-    assert references.space(KEY) is None
+    kept = References(tmp_path)
+    assert kept.claim(KEY, "a", reading()) is None
+    assert kept.space(KEY) is None
     os.utime(lock, (lock.stat().st_mtime - 120,) * 2)
-    assert references.claim(KEY, "a", reading()) is not None
+    assert kept.claim(KEY, "a", reading()) is not None
     assert not lock.exists()
 
 
@@ -171,12 +171,31 @@ def test_saving_never_writes_over_the_space_of_another(tmp_path: Path, seen: boo
     assert "a" not in kept.members
 
 
-def test_a_space_whose_file_was_removed_is_kept_again(tmp_path: Path) -> None:
-    references = References(tmp_path)
-    claimed(references, "a")
+def test_saving_gives_way_to_who_was_quicker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one comes between the look at the emptied folder and the writing."""
+    one, other = References(tmp_path), References(tmp_path)
+    claimed(one, "a", "one")
     next(tmp_path.glob("*.json")).unlink()
-    references.join(KEY, "b", 0.01)
-    references.save(KEY)
+    encoded = references._encoded
+
+    def late(key: str, known: Space) -> bytes:
+        monkeypatch.setattr(references, "_encoded", encoded)
+        claimed(other, "b", "other")
+        return encoded(key, known)
+
+    monkeypatch.setattr(references, "_encoded", late)
+    one.save(KEY)
+    held = one.space(KEY)
+    assert held is not None
+    assert held.set_by == on_disk(tmp_path).set_by == "b"
+
+
+def test_a_space_whose_file_was_removed_is_kept_again(tmp_path: Path) -> None:
+    kept = References(tmp_path)
+    claimed(kept, "a")
+    next(tmp_path.glob("*.json")).unlink()
+    kept.join(KEY, "b", 0.01)
+    kept.save(KEY)
     assert on_disk(tmp_path).members == {"a": 0.0, "b": 0.01}
 
 
@@ -184,9 +203,9 @@ def test_the_space_lasts_for_the_process_where_nothing_can_be_kept(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").touch()
-    references = References(tmp_path / "file" / "spaces")
-    assert claimed(references, "a").set_by == "a"
-    assert claimed(references, "b", "other").set_by == "a"
+    kept = References(tmp_path / "file" / "spaces")
+    assert claimed(kept, "a").set_by == "a"
+    assert claimed(kept, "b", "other").set_by == "a"
     assert "last for this process" in caplog.text
 
 
