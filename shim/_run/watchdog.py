@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Callable
 
-from shim._run.system import Clock
+from shim._run.system import Clock, SystemClock
 
 FOREVER = float("inf")
 _LINGER = 5.0  # seconds between looks while there is anything to watch
@@ -90,14 +90,18 @@ class Watchdog:
         return now
 
 
-_dogs: list[Watchdog] = []
+_dogs: dict[int, Watchdog] = {}  # by the identity of the clock, which the watchdog keeps
+_REAL = SystemClock()
 
 
 def watchdog(clock: Clock) -> Watchdog:
-    """The process's watchdog."""
-    if not _dogs:
-        _dogs.append(Watchdog(clock))
-    return _dogs[0]
+    """The watchdog of a clock: the process's own for the system's, another for each clock that a test moves."""
+    if isinstance(clock, SystemClock):
+        clock = _REAL
+    found = _dogs.get(id(clock))
+    if found is None:
+        found = _dogs[id(clock)] = Watchdog(clock)
+    return found
 
 
 os.register_at_fork(after_in_child=_dogs.clear)

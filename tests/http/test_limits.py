@@ -9,6 +9,8 @@ from typing import Any
 import openai
 import pytest
 
+from shim._run.system import SystemClock
+from shim._run.watchdog import watchdog
 from tests.support import answers
 from tests.support.faces import HELLO, MODEL, Face, configuration, out
 from tests.support.fixtures import Serve
@@ -121,13 +123,23 @@ def test_one_watchdog_serves_all_clients_and_threads(serve: Serve) -> None:
         client.close()
 
 
-def test_a_watch_is_forgotten_with_its_call(serve: Serve) -> None:
-    from shim._run.watchdog import _dogs
+def test_a_clock_that_a_test_moves_has_a_watchdog_of_its_own(serve: Serve) -> None:
+    """The first router of a process must not decide by which clock all others are limited."""
 
+    class Odd:
+        now = staticmethod(lambda: 0.0)
+
+    odd: Any = Odd()
+    assert watchdog(odd) is watchdog(odd)
+    assert watchdog(odd) is not watchdog(SystemClock())
+    assert watchdog(SystemClock()) is watchdog(SystemClock())
+
+
+def test_a_watch_is_forgotten_with_its_call(serve: Serve) -> None:
     face = Face(False)
     client = face.client(configuration("chat", serve(answers.says())))
     for _ in range(5):
         client.chat.completions.create(model=MODEL, messages=HELLO)
         client.chat.completions.create(model=MODEL, messages=HELLO, stream=True).close()
-    assert not _dogs[0]._watches
+    assert not watchdog(SystemClock())._watches
     client.close()
