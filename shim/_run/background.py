@@ -49,7 +49,8 @@ def _forget() -> None:
     _current = None
 
 
-os.register_at_fork(after_in_child=_forget)
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_forget)
 
 
 def _wait_for(future: Future[None], background: _Background) -> None:

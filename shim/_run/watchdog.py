@@ -104,4 +104,5 @@ def watchdog(clock: Clock) -> Watchdog:
     return found
 
 
-os.register_at_fork(after_in_child=_dogs.clear)
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_dogs.clear)

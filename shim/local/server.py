@@ -60,6 +60,7 @@ class _Listener(ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 512  # connections that come at once: the default of five turns some away
 
     def __init__(self, address: tuple[str, int], handler: Handler) -> None:
         self.handler = handler
