@@ -62,7 +62,8 @@ class Watchdog:
 
     def wake(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="shim-watchdog", daemon=True)
+            name = "shim-watchdog" if isinstance(self._clock, SystemClock) else "shim-watchdog of another clock"
+            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
             self._thread.start()
         self._wake.set()
 
