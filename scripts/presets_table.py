@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from shim._presets import ProviderPreset, presets
+from shim._config.presets import ProviderPreset, presets
 
 
 def row(name: str, preset: ProviderPreset) -> str:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from shim._checks import check_defaults, check_fallbacks, check_wires, check_words
-from shim._families import Surroundings, expand_family
-from shim._problems import Problems
-from shim._providers import expand_provider, preset_of
-from shim._variables import fill
+from shim._config.checks import check_defaults, check_fallbacks, check_wires, check_words
+from shim._config.families import Surroundings, expand_family
+from shim._config.problems import Problems
+from shim._config.providers import expand_provider, preset_of
+from shim._config.variables import fill
 from shim.config import Config, PolicyConfig
 from shim.config_error import ConfigError
 from shim.discovery import find
@@ -72,7 +72,7 @@ def _read(path: Path) -> tuple[Mapping[str, object], tuple[str, ...]]:
         case ".toml":
             return _toml(path, text), ()
         case ".yaml" | ".yml":
-            from shim.litellm_config import convert_text
+            from shim._config.litellm import convert_text
 
             mapping, notes = convert_text(text, str(path))
             return mapping, tuple(notes)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from shim._config.litellm import convert, convert_text
 from shim.config import ConfigError
-from shim.litellm_config import convert, convert_text
 from shim.loading import load
 
 

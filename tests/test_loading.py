@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from shim._variables import escape, resolve
+from shim._config.variables import escape, resolve
 from shim.config import Config, ConfigError, ProviderConfig
 from shim.loading import discover, load
 
@@ -398,7 +398,7 @@ probes = 1
 
 def test_importing_the_schema_brings_nothing_heavy() -> None:
     """`import shim` is paid for by every script that swaps the import."""
-    heavy = ["numpy", "httpx", "httpx2", "openai", "yaml", "shim.litellm_config"]
+    heavy = ["numpy", "httpx", "httpx2", "openai", "yaml", "shim._config.litellm"]
     code = f"import sys, shim.config, shim.loading; print([name for name in {heavy} if name in sys.modules])"
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parent.parent

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shim._presets import presets
+from shim._config.presets import presets
 from shim.config import Config, RouteConfig
 from shim.loading import load
 from tests.shared_data import providers_dir

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shim import ConfigError, loading
-from shim._presets import FamilyPreset, ProviderPreset, presets
+from shim._config.presets import FamilyPreset, ProviderPreset, presets
 from shim.local.models import WORDLLAMA
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")

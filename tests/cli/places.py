@@ -10,7 +10,7 @@ import click
 import pytest
 from typer.testing import CliRunner
 
-from shim._presets import presets
+from shim._config.presets import presets
 from shim.cli.app import app
 from shim.local.provider import LocalProvider
 from shim.local.server import Answer, Handler

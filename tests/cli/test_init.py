@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shim import Router, loading
-from shim._presets import presets
+from shim._config.presets import presets
 from shim.local.models import WORDLLAMA
 from tests.cli.places import run
 

@@ -20,7 +20,7 @@ import pytest
 from typer.main import get_command
 
 from shim import loading
-from shim._presets import presets
+from shim._config.presets import presets
 from shim.cli.app import app
 from tests.docs.blocks import KINDS, ROOT, Block, blocks, documents
 

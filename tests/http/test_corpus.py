@@ -11,7 +11,7 @@ import openai
 import pytest
 
 import shim
-from shim._presets import presets
+from shim._config.presets import presets
 from shim.events import Kind, Verdict
 from tests.core.test_corpus_verdicts import ITEMS, _expected, _judged
 from tests.shared_data import corpus_dir

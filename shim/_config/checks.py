@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from shim._problems import Problems, at, nearest
+from shim._config.problems import Problems, at, nearest
 from shim.config import FamilyConfig, ProviderConfig
 from shim.events import Kind
 

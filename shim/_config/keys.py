@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pydantic import SecretStr
 
-from shim._problems import Problems, at, nearest
-from shim._variables import resolve
+from shim._config.problems import Problems, at, nearest
+from shim._config.variables import resolve
 from shim.config import KeyConfig
 
 

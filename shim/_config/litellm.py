@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from shim._litellm_router import router_settings
-from shim._presets import presets
-from shim._variables import escape
+from shim._config.litellm_router import router_settings
+from shim._config.presets import presets
+from shim._config.variables import escape
 from shim.config_error import ConfigError
 
 Table = dict[str, Any]

@@ -49,7 +49,7 @@ class Presets:
 @lru_cache(maxsize=1)
 def presets() -> Presets:
     """The presets, read from the file beside this module on the first call."""
-    with Path(__file__).with_name("presets.toml").open("rb") as file:
+    with Path(__file__).parent.with_name("presets.toml").open("rb") as file:
         document = tomllib.load(file)
     providers = {name: _provider(name, table) for name, table in document["providers"].items()}
     families = {name: _family(name, table) for name, table in document["families"].items()}

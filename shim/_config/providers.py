@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field
 
 from shim._addresses import LOCAL, check_base_url
-from shim._keys import Keys, preset_keys, written_keys
-from shim._presets import ProviderPreset, presets
-from shim._problems import Problems, at, did_you_mean, nearest, show
-from shim._variables import fill, resolve
+from shim._config.keys import Keys, preset_keys, written_keys
+from shim._config.presets import ProviderPreset, presets
+from shim._config.problems import Problems, at, did_you_mean, nearest, show
+from shim._config.variables import fill, resolve
 from shim.config import Auth, ProviderConfig, Wire
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
-from shim._presets import FamilyPreset, presets
-from shim._problems import Problems, at, did_you_mean, nearest
-from shim._variables import fill
+from shim._config.presets import FamilyPreset, presets
+from shim._config.problems import Problems, at, did_you_mean, nearest
+from shim._config.variables import fill
 from shim.config import FamilyConfig, OptionalCount, PolicyConfig, RouteConfig
 from shim.events import Kind
 
