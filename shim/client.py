@@ -76,7 +76,7 @@ class _Routed:
     # -- sending
 
     def _options(self, request: Any) -> Any:
-        from shim._run.flight import Options
+        from shim._run.bounds import Options
 
         timeout = request.extensions.get("timeout") or {}
         read, connect = timeout.get("read"), timeout.get("connect")

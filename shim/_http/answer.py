@@ -14,7 +14,8 @@ from shim._core.vectors import Embedded
 from shim._core.wording import SHORTEST_SECRET
 from shim._http.flavour import Flavour
 from shim._http.live import AsyncChunks, Live, chunks_of, stream_classes
-from shim._run.flight import Flight, Won
+from shim._run.flight import Flight
+from shim._run.ledger import Won
 from shim.events import Call, Verdict
 
 EXTENSION = "shim"

@@ -19,7 +19,8 @@ from shim._http.sender import AsyncSender, InProcess, SyncSender
 from shim._http.stored import exchange_for, find_stored, response_for
 from shim._run import aio, sync
 from shim._run.board import Board
-from shim._run.flight import Flight, Options
+from shim._run.bounds import Options
+from shim._run.flight import Flight
 from shim.config import FamilyConfig
 
 HINT = "x-shim-route"

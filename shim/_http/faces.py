@@ -9,7 +9,7 @@ from typing import Any
 from shim._http.engine import Engine
 from shim._http.flavour import flavour_of
 from shim._http.pools import Pools
-from shim._run.flight import Options
+from shim._run.bounds import Options
 
 
 def _module() -> Any:

@@ -19,8 +19,8 @@ from shim._core.request import Request, sort_headers
 from shim._core.wording import mask_secrets
 from shim._http.flavour import Flavour
 from shim._run.board import Board, Maker
+from shim._run.bounds import Options
 from shim._run.exchange import Exchange, Reply
-from shim._run.flight import Options
 from shim.events import Kind
 
 _MARK = "/responses/"

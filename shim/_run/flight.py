@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Generator
+from dataclasses import replace
 
 from shim._core import exhausted, vectors
-from shim._core.call import FOREVER, Action, Cancel, End, Finish, Limits, Machine, Start, Wait
-from shim._core.health import RouteHealth, acquire, release, settle
+from shim._core.call import FOREVER, Action, Cancel, End, Finish, Machine, Start, Wait
+from shim._core.health import release
 from shim._core.outcome import Fault, Judgement, Outcome
-from shim._core.plan import FamilyState, Plan, Slot, make_plan
-from shim._core.prepare import DROPPABLE, Prepared, own_secrets
+from shim._core.plan import Plan, make_plan
+from shim._core.prepare import DROPPABLE, own_secrets
 from shim._core.request import Request
 from shim._core.state import about_state
-from shim._core.stream import StreamWatch
 from shim._core.wording import mask_secrets
-from shim._run import screening
+from shim._run import parting, screening
 from shim._run.board import Board, Maker
+from shim._run.bounds import Options, exchange_of, limits_of, was_rushed
 from shim._run.exchange import Exchange, Pause, Reply, Send, Together
 from shim._run.judging import NOTHING, OK, check_length, judge_reply, judge_stream
-from shim._run.records import Running, record_of, tell_attempt, tell_breaker
+from shim._run.ledger import Ledger, Won
+from shim._run.records import Running
+from shim._run.shared import Shared
 from shim.config import FamilyConfig
-from shim.events import (
-    Attempt,
-    AttemptFinished,
-    AttemptStarted,
-    BreakerChanged,
-    BreakerState,
-    Call,
-    CallFinished,
-    CallStarted,
-    Ending,
-    Kind,
-    Purpose,
-    Verdict,
-)
+from shim.events import Attempt, Call, CallFinished, CallStarted, Ending, Kind, Verdict
 
 _LIMITS = (Fault.TIMEOUT, Fault.FIRST_CHUNK_TIMEOUT)
 _ENDINGS = {
@@ -47,78 +36,21 @@ _ENDINGS = {
 Script = Generator[Exchange | Together | Pause, object, "Reply | Judgement"]
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the caller asked of this call. Times are seconds, None where nothing was said."""
-
-    deadline: float | None = None
-    read_timeout: float | None = None
-    connect_timeout: float | None = None
-    max_retries: int | None = None
-    pinned: str | None = None
-    only_first: bool = False
-    account: str = ""
-    """The one account whose keys may be used, "" for any."""
-
-
-@dataclass(slots=True)
-class Won:
-    """An attempt that was judged: its reply, and the vectors where it was an embedding."""
-
-    running: Running
-    reply: Reply
-    judgement: Judgement
-    embedded: vectors.Embedded | None = None
-    record: Attempt | None = None
-
-
-class _Shared:
-    """What the machine asks of the shared state; the board's lock is held. Apart from the flight, so that neither holds
-    the other and both are freed at once."""
-
-    __slots__ = ("_slots", "_state")
-
-    def __init__(self, slots: list[Slot], state: FamilyState) -> None:
-        self._slots = slots
-        self._state = state
-
-    def ready_at(self, lane: int, now: float) -> float:
-        slot = self._slots[lane]
-        return slot.route.health.ready_at(slot.key, now)
-
-    def retry_at(self, lane: int, now: float) -> float:
-        slot = self._slots[lane]
-        return slot.route.health.retry_at(slot.key, now)
-
-    def probe_at(self, lane: int, now: float) -> float:
-        slot = self._slots[lane]
-        health = slot.route.health
-        return health.breaker_until(now) if health.benched_until(slot.key) <= now else FOREVER
-
-    def take_retry(self) -> bool:
-        return self._state.retry_budget.withdraw()
-
-    def take_hedge(self) -> bool:
-        return self._state.hedge_budget.withdraw()
-
-
 class Flight:
     """Drivers call `begin`, run the `script` of every `Start`, hand its result to `settle`, and `wake` after a `Wait`,
     until a `Finish` comes; `abandon` when the caller goes away."""
 
     __slots__ = (
         "_board",
-        "_changes",
         "_clock",
         "_is_closed",
         "_judged",
-        "_kept",
+        "_ledger",
         "_machine",
         "_options",
         "_plan",
-        "_probes",
         "_running",
-        "_state",
+        "_shared",
         "ending",
         "family",
         "finish",
@@ -132,12 +64,8 @@ class Flight:
         self._board = board
         self._clock = board.clock
         self._options = options
-        self._state = board.families[family.name]
         self._running: dict[int, Running] = {}
         self._judged: dict[int, Won] = {}
-        self._kept: dict[int, Attempt] = {}
-        self._probes: list[Attempt] = []
-        self._changes: list[BreakerChanged] = []  # of breakers that let a probe through
         self._is_closed = False
         self.request = request
         self.family = family
@@ -147,8 +75,10 @@ class Flight:
         self.started = self._clock.now()
         self.wall = self._clock.wall()
         self._plan = self._make_plan()
-        shared = _Shared(self._plan.slots, self._state)
-        self._machine = Machine(self._plan.lanes, self._limits(), shared, self._clock.jitter)
+        self._ledger = Ledger(board.bus, self.id, request.kind)
+        self._shared = Shared(self._plan.slots, board.families[family.name], self._clock)
+        limits = limits_of(family, request, self._plan.slots, options, self.started)
+        self._machine = Machine(self._plan.lanes, limits, self._shared, self._clock.jitter)
 
     # -- steps
 
@@ -163,8 +93,7 @@ class Flight:
             self._board.bus.emit(CallStarted(self.id, self.family.name, self.request.kind, self.wall))
         now = self._clock.now()
         with self._board.lock:
-            self._state.retry_budget.deposit()
-            self._state.hedge_budget.deposit()
+            self._shared.earn()
             actions = self._admit(self._machine.begin(now), now)
         return self._announce(actions)
 
@@ -188,7 +117,7 @@ class Flight:
         prepared = slot.route.writer.write(request, slot.key, slot.lengths, running.dropped)
         if isinstance(prepared, Judgement):
             return prepared
-        reply = yield self._exchange(running, prepared)
+        reply = yield exchange_of(self.family, request, running, prepared, self._options)
         assert isinstance(reply, Reply)
         return reply
 
@@ -199,28 +128,24 @@ class Flight:
         judged = result if isinstance(result, Judgement) else self._judge(running, self.request, result)
         embedded = judged if isinstance(judged, vectors.Embedded) else None
         judgement = judged if isinstance(judged, Judgement) else OK
-        if judgement.counts and reply.outcome.fault in _LIMITS and self._was_rushed(running):
+        if judgement.counts and reply.outcome.fault in _LIMITS and was_rushed(running):
             judgement = replace(judgement, counts=False)
         now = self._clock.now()
-        changes: list[BreakerChanged] = []
         with self._board.lock:
             if embedded is not None:
                 judgement = check_length(running.slot, embedded) or OK
             again = self._learn(running, judgement)
             if reply.live is None:  # the permits of a stream come back when it ends
-                changes = self._put_down(running, judgement, now)
+                self._shared.put_down(running, judgement, now)
                 del self._running[number]
             actions = self._machine.on_verdict(number, judgement.verdict, judgement.scope, now, again=again)
             actions = self._admit(actions, now)
         won = Won(running, reply, judgement, embedded)
         self._judged[number] = won
-        self._note(won, now)
-        return self._report(won, actions, changes)
-
-    def _was_rushed(self, running: Running) -> bool:
-        """Whether the caller's own deadline left less time than the route is known to need: nobody's failure."""
-        usual = running.slot.route.health.percentile(0.95)
-        return usual is not None and running.until - running.started < usual
+        record = self._ledger.write(won, now)
+        if record.verdict is not Verdict.OK or self._ledger.is_observed:
+            self._ledger.tell(record, self._then(actions))
+        return self._announce(actions)
 
     def abandon(self) -> None:
         """The caller went away (cancelled, interrupted): no verdict, permits given back."""
@@ -242,10 +167,7 @@ class Flight:
             return
         with self._board.lock:
             release(running.slot.route.health, running.permits)
-        record = record_of(running, None, Reply(NOTHING), self._clock.now())
-        self._kept[number] = record
-        if self._board.bus.observers:
-            self._board.bus.emit(AttemptFinished(self.id, record, "cancelled"))
+        self._ledger.write_cancelled(running, self._clock.now())
 
     # -- a stream, after its first content
 
@@ -263,11 +185,11 @@ class Flight:
         won = self._judged[number]
         won.judgement = failure or OK
         with self._board.lock:
-            changes = self._put_down(running, won.judgement, now)
-        self._note(won, now)
-        self._emit_changes(changes)
-        if failure is not None and won.record is not None:
-            tell_attempt(self.request.kind, won.record, "raise")
+            self._shared.put_down(running, won.judgement, now)
+        record = self._ledger.write(won, now)
+        self._ledger.tell_breakers(self._shared.moved())
+        if failure is not None:
+            self._ledger.tell(record, "raise")
         self._close(Ending.INTERRUPTED if interrupted else Ending.OK)
 
     def stream_abandoned(self, number: int) -> None:
@@ -287,9 +209,7 @@ class Flight:
     @property
     def attempts(self) -> tuple[Attempt, ...]:
         """The records of the attempts so far, probes of the space check first."""
-        kept = self._kept
-        ordered = kept.values() if len(kept) < 2 else [kept[number] for number in sorted(kept)]
-        return (*self._probes, *ordered)
+        return self._ledger.attempts
 
     @property
     def elapsed(self) -> float:
@@ -322,20 +242,12 @@ class Flight:
 
     def common_way(self) -> str | None:
         """How all attempts failed, if in the same way; where none was made, how those did that keep the routes out."""
-        attempts = self.attempts
-        if any(attempt.verdict is not None for attempt in attempts):
-            return exhausted.common_way(attempts)
-        ways = {slot.route.health.last_way for slot in self._plan.slots}
-        return ways.pop() if len(ways) == 1 else None
+        return parting.common_way(self._plan, self.attempts)
 
     def exhausted(self) -> tuple[str, bytes, list[tuple[str, str]]]:
         """The message, JSON body and headers of the 503."""
         call = self.call
-        if self._plan.lanes:
-            message = exhausted.message_for(call.kind, call.family, self._last_words(call))
-        else:
-            message = exhausted.nobody_message(call.kind, call.family, self._plan.skipped)
-        message = self.masked(message)
+        message = self.masked(parting.message_of(self._plan, call, self._clock.now()))
         retry_after = None if call.retry_at is None else max(0.0, call.retry_at - self._clock.wall())
         body = exhausted.body_for(message, call.kind, call.family, call.attempts, retry_after)
         return message, body, exhausted.headers_for(retry_after)
@@ -370,37 +282,6 @@ class Flight:
                 account=self._options.account,
             )
 
-    def _limits(self) -> Limits:
-        policy, options = self.family.policy, self._options
-        if self.request.is_stream:
-            private = any(slot.route.provider.is_private for slot in self._plan.slots)
-            attempt = policy.first_chunk_timeout_for(is_private=private)
-        else:
-            attempt = policy.attempt_timeout_for(self.family.kind)
-        width, delay = self._width_and_delay()
-        return Limits(
-            deadline=self.started + (policy.deadline if options.deadline is None else options.deadline),
-            attempt_timeout=attempt,
-            retries=policy.max_retries if options.max_retries is None else options.max_retries,
-            width=width,
-            delay=delay,
-            wait_when_exhausted=policy.when_exhausted == "wait",
-        )
-
-    def _width_and_delay(self) -> tuple[int, float | None]:
-        policy = self.family.policy
-        match policy.mode:
-            case "sequential":
-                return 1, None
-            case "race":
-                return policy.race_width, 0.0
-            case "hedged":
-                if not isinstance(policy.hedge_delay, str):
-                    return policy.race_width, policy.hedge_delay
-                share = int(policy.hedge_delay[1:]) / 100
-                seen = self._plan.slots[0].route.health.percentile(share) if self._plan.slots else None
-                return policy.race_width, seen
-
     def _admit(self, actions: list[Action], now: float) -> list[Action]:
         """Take permits for what is to start. A lane that is no longer free goes back to the machine. Lock held."""
         admitted: list[Action] = []
@@ -411,13 +292,9 @@ class Flight:
                 admitted.append(action)
                 continue
             slot = self._plan.slots[action.lane]
-            health = slot.route.health
-            before = health.breaker.state, health.provider.breaker.state
-            permits = acquire(health, slot.key, now, early=action.early)
-            if before != (health.breaker.state, health.provider.breaker.state):
-                self._changes += self._moved(health, before)
+            permits = self._shared.take_permits(slot, now, early=action.early)
             if permits is None:
-                self._refund(action.purpose)
+                self._shared.refund(action.purpose)
                 queue.extend(self._machine.on_denied(action.number, now))
                 continue
             self._running[action.number] = Running(
@@ -426,25 +303,14 @@ class Flight:
             admitted.append(action)
         return admitted
 
-    def _refund(self, purpose: Purpose) -> None:
-        """The budget that an attempt took before it turned out that it could not start. Lock held."""
-        if purpose is Purpose.HEDGE:
-            self._state.hedge_budget.refund()
-        elif purpose is Purpose.RETRY:
-            self._state.retry_budget.refund()
-
     def _announce(self, actions: list[Action]) -> list[Action]:
-        bus = self._board.bus
-        if self._changes:
-            changes, self._changes = self._changes, []
-            self._emit_changes(changes)
+        if self._shared.changes:
+            self._ledger.tell_breakers(self._shared.moved())
         for action in actions:
             if isinstance(action, Finish):
                 self._over(action)
-            elif isinstance(action, Start) and bus.observers:
-                running = self._running[action.number]
-                family, route = running.slot.family.config.name, running.slot.route.config.route
-                bus.emit(AttemptStarted(self.id, action.number, family, route, action.purpose, running.wall))
+            elif isinstance(action, Start) and self._ledger.is_observed:
+                self._ledger.begun(self._running[action.number])
         return actions
 
     def _over(self, finish: Finish) -> None:
@@ -465,17 +331,6 @@ class Flight:
         self._board.calls.append(call)
         if self._board.bus.observers:
             self._board.bus.emit(CallFinished(call))
-
-    def _exchange(self, running: Running, prepared: Prepared) -> Exchange:
-        policy, options = self.family.policy, self._options
-        connect, idle = policy.connect_timeout, policy.idle_timeout
-        if options.connect_timeout is not None:
-            connect = min(connect, options.connect_timeout)
-        if options.read_timeout is not None:
-            idle = min(idle, options.read_timeout)
-        if self.request.is_stream:
-            running.watch = StreamWatch(self.request.endpoint)
-        return Exchange(prepared, running.until, running.watch, idle, connect)
 
     def _judge(self, running: Running, request: Request, reply: Reply) -> Judgement | vectors.Embedded:
         judged = judge_reply(running.slot, request, reply, now=self._clock.wall(), known=self._known_to(running))
@@ -512,58 +367,6 @@ class Flight:
         dropped.add(rejected)
         return True
 
-    def _put_down(self, running: Running, judgement: Judgement, now: float) -> list[BreakerChanged]:
-        health = running.slot.route.health
-        own, shared = health.breaker, health.provider.breaker
-        before = own.state, shared.state
-        seconds = now - running.started
-        settle(health, running.slot.key, running.permits, judgement, seconds, now, self._clock.jitter())
-        if before == (own.state, shared.state):
-            return []
-        return self._moved(health, before)
-
-    def _moved(self, health: RouteHealth, before: tuple[BreakerState, BreakerState]) -> list[BreakerChanged]:
-        """What to tell of the breakers of a route and its provider, which stood as `before`."""
-        changes = []
-        breakers = ((health.name, health.breaker), (health.provider.name, health.provider.breaker))
-        for (subject, breaker), was in zip(breakers, before, strict=True):
-            if breaker.state is not was:
-                until = self.wall + (breaker.open_until - self.started) if breaker.state is BreakerState.OPEN else None
-                changes.append(BreakerChanged(subject, was, breaker.state, until, self._clock.wall()))
-        return changes
-
-    def _note(self, won: Won, now: float) -> None:
-        record = record_of(won.running, won.judgement, won.reply, now, won.embedded)
-        won.record = record
-        self._kept[won.running.number] = record
-        self._count(record, won.running)
-
-    def _count(self, record: Attempt, running: Running) -> None:
-        health = running.slot.route.health
-        if record.verdict is not None and record.verdict is not Verdict.OK:
-            health.last_way = exhausted.way_of(record)
-        health.input_tokens += record.input_tokens or 0
-        health.output_tokens += record.output_tokens or 0
-        health.cost += record.cost or 0.0
-
-    def _report(self, won: Won, actions: list[Action], changes: Iterable[BreakerChanged]) -> list[Action]:
-        record = won.record
-        assert record is not None
-        is_observed = bool(self._board.bus.observers)
-        if is_observed or record.verdict is not Verdict.OK:
-            then = self._then(actions)
-            if record.verdict is not Verdict.OK:
-                tell_attempt(self.request.kind, record, then)
-            if is_observed:
-                self._board.bus.emit(AttemptFinished(self.id, record, then))
-        self._emit_changes(changes)
-        return self._announce(actions)
-
-    def _emit_changes(self, changes: Iterable[BreakerChanged]) -> None:
-        for change in changes:
-            tell_breaker(change)
-            self._board.bus.emit(change)
-
     def _then(self, actions: list[Action]) -> str:
         for action in actions:
             match action:
@@ -578,18 +381,6 @@ class Flight:
                     continue
         return "others are in flight"
 
-    def _last_words(self, call: Call) -> str:
-        if any(attempt.verdict is not None for attempt in call.attempts):
-            return exhausted.last_words(call.attempts)
-        now = self._clock.now()
-        words = []
-        for slot in self._plan.slots:
-            health = slot.route.health
-            back = health.ready_at(slot.key, now)
-            until = f"back in {back - now:.0f} s" if back < FOREVER else "out until it is reset"
-            words.append(f"{health.name} is {until} ({health.last_reason or 'forced open'}: {health.last_message})")
-        return "no attempt was made; " + "; ".join(dict.fromkeys(words))
-
     def _probing(self, running: Running) -> screening.Probing:
         return screening.Probing(
             board=self._board,
@@ -598,16 +389,7 @@ class Flight:
             until=running.until,
             connect=self.family.policy.connect_timeout,
             read=lambda request, reply: self._judge(running, request, reply),
-            note=lambda reply, read, started: self._note_probe(running, reply, read, started),
+            note=lambda reply, read, started: self._ledger.write_probe(
+                running, reply, read, started, self._clock.now()
+            ),
         )
-
-    def _note_probe(self, running: Running, reply: Reply, read: Judgement | vectors.Embedded, started: float) -> None:
-        """Probes cost tokens: they stand in the records as what they are."""
-        probe = replace(running, purpose=Purpose.SPACE_CHECK, started=started)
-        judgement = read if isinstance(read, Judgement) else OK
-        embedded = read if isinstance(read, vectors.Embedded) else None
-        record = record_of(probe, judgement, reply, self._clock.now(), embedded)
-        self._probes.append(record)
-        self._count(record, running)
-        if self._board.bus.observers:
-            self._board.bus.emit(AttemptFinished(self.id, record, "space check"))
