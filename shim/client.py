@@ -119,9 +119,11 @@ class _Routed:
 
     def _refuse_keyless(self, request: Any) -> None:
         if self._is_keyless and "authorization" not in request.headers:
+            assert self._router is not None
+            about = self._router._engine.about(request)
             raise openai.OpenAIError(
-                f"the request to {request.url.path} belongs to no family of the configuration, and this client has no "
-                "key of its own to pass it on with: name a family as `model`, or set api_key or OPENAI_API_KEY"
+                f"the request to {request.url.path}{about} belongs to no family of the configuration, and this client "
+                "has no key of its own to pass it on with: name a family as `model`, or set api_key or OPENAI_API_KEY"
             )
 
     # -- what comes back

@@ -63,10 +63,11 @@ class Router:
 
     # -- seeing it
 
-    def explain(self, model: str = "", *, kind: str = "embedding", **request: object) -> Explanation:
+    def explain(self, model: str = "", *, kind: str | None = None, **request: object) -> Explanation:
         """The plan for a call, without sending it: routes in order, who is skipped and why, what it may cost.
 
-        `request` may hold fields of the call that matter to the plan, such as `dimensions` or `input`.
+        Without a `kind` the first kind that knows `model` is explained, embeddings before chat. `request` may hold
+        fields of the call that matter to the plan, such as `dimensions` or `input`.
         """
         return inspection.explain(self._board, model, kind, request)
 

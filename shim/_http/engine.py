@@ -3,6 +3,7 @@ called it nor which flavour it serves."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -155,6 +156,21 @@ class Engine:
             message = f"{HINT}: no route {pinned!r} in family '{family.name}'; its routes: {known}"
             return local_refusal(flavour, request, message, HINT)
         return Flight(self.board, read, family, options)
+
+    def about(self, request: Any) -> str:
+        """What a request asks for and what it may have meant, for a message; "" where that cannot be told."""
+        endpoint = endpoint_at(request)
+        body = getattr(request, "_content", None)
+        if endpoint is None or not isinstance(body, bytes):
+            return ""
+        with contextlib.suppress(NotAModel):
+            read = read_request(request, endpoint, body, "")
+            if read is not None and read.model in ("", "auto"):
+                return f" for model {read.model!r} (no default_{read.kind.value} is configured)"
+            if read is not None:
+                near = self.board.catalog.closest(read.model, read.kind)
+                return f" for model {read.model!r}" + (f" (did you mean {near[0]!r}?)" if near else "")
+        return ""
 
     def _wrong_model(self, seen: str) -> str:
         names = ", ".join(self.board.catalog.config.families) or "none"

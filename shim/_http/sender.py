@@ -101,10 +101,18 @@ class SyncSender(_Sender):
             if reply.live.guard is not None:
                 reply.live.guard.stop()
 
+    @staticmethod
+    def _is_aborted(exchange: Exchange) -> bool:
+        """Asked again and again: another thread sets it."""
+        return exchange.is_aborted
+
     def _once(self, exchange: Exchange) -> tuple[Reply, bool]:
         client, release = self._pools.lease()
         request, limits = self._build(exchange)
         exchange.abort = lambda: shut(client, request, limits)
+        if self._is_aborted(exchange):  # before it could begin
+            release()
+            return Reply(Outcome(fault=Fault.RESET, detail="cancelled")), False
         watch = watchdog(self._clock).watch(exchange.until + _GRACE, exchange.abort)
         response, reply = None, None
         try:
@@ -120,7 +128,7 @@ class SyncSender(_Sender):
                     response.close()
                 watch.stop()
                 release()
-            if exchange.is_aborted and reply is not None:
+            if reply is not None and self._is_aborted(exchange):
                 self.close(reply)
 
     def _read(self, exchange: Exchange, client: Any, response: Any, watch: Watch, release: Callable[[], None]) -> Reply:

@@ -7,7 +7,8 @@ import asyncio
 from shim._core.call import Action, Cancel, Finish, Start, Wait
 from shim._core.outcome import Judgement
 from shim._run.exchange import AsyncSend, Exchange, Reply, Together
-from shim._run.flight import Flight, Script
+from shim._run.flight import Flight
+from shim._run.sequence import Ended, Steps, one_by_one
 from shim._run.system import Clock
 
 Tasks = dict["asyncio.Task[Reply | Judgement]", int]
@@ -20,7 +21,7 @@ async def run(flight: Flight, send: AsyncSend, clock: Clock) -> None:
         if flight.is_concurrent:
             await _race(flight, send, clock)
         else:
-            await _one_by_one(flight, send, clock)
+            await carry_out(one_by_one(flight, clock), send, clock)
     except BaseException:  # also CancelledError: nobody's failure, but permits must come back
         flight.abandon()
         raise
@@ -33,26 +34,6 @@ def _must_be_asyncio() -> None:
         raise RuntimeError(
             "a routed call of AsyncOpenAI needs asyncio: under trio use OpenAI in a thread, or router=False"
         ) from None
-
-
-async def _one_by_one(flight: Flight, send: AsyncSend, clock: Clock) -> None:
-    actions = flight.begin()
-    while True:
-        until = None
-        for action in actions:
-            match action:
-                case Start(number=number):
-                    actions = flight.settle(number, await carry_out(flight.script(number), send, clock))
-                    break
-                case Finish():
-                    return
-                case Wait(until=at):
-                    until = at
-                case Cancel():
-                    pass  # one attempt at a time: there is no other
-        else:
-            await clock.async_wait((until if until is not None else clock.now()) - clock.now())
-            actions = flight.wake()
 
 
 async def _race(flight: Flight, send: AsyncSend, clock: Clock) -> None:
@@ -112,8 +93,8 @@ async def _close(tasks: Tasks, flight: Flight, send: AsyncSend) -> None:
         await send.discard(task)
 
 
-async def carry_out(script: Script, send: AsyncSend, clock: Clock) -> Reply | Judgement:
-    """Do what the script of an attempt asks, step by step."""
+async def carry_out(script: Steps[Ended], send: AsyncSend, clock: Clock) -> Ended:
+    """Do what a script asks, step by step; what it returns."""
     result: object = None
     try:
         while True:
@@ -126,7 +107,7 @@ async def carry_out(script: Script, send: AsyncSend, clock: Clock) -> Reply | Ju
                 await clock.async_wait(step.seconds)
                 result = None
     except StopIteration as stop:
-        value: Reply | Judgement = stop.value
-        return value
+        ended: Ended = stop.value
+        return ended
     finally:
         script.close()  # a kept traceback holds the script, and what it has under way would stay so

@@ -148,9 +148,9 @@ def spaces(board: Board) -> tuple[SpaceStatus, ...]:
     return tuple(SpaceStatus(key, known.set_by, dict(known.members)) for key, known in board.references.known().items())
 
 
-def explain(board: Board, model: str, kind: str, fields: Mapping[str, object]) -> Explanation:
+def explain(board: Board, model: str, kind: str | None, fields: Mapping[str, object]) -> Explanation:
     """The plan for a call to `model`, without sending anything."""
-    its_kind = Kind(kind)
+    its_kind = _kind_of(board, model) if kind is None else Kind(kind)
     found = board.catalog.resolve(model, its_kind)
     if found is None:
         nearest = tuple(board.catalog.closest(model, its_kind))
@@ -179,6 +179,11 @@ def explain(board: Board, model: str, kind: str, fields: Mapping[str, object]) -
     most = len(plan.slots) + policy.max_retries if plan.slots else 0
     skipped = tuple(Skip(skip.route, skip.reason) for skip in plan.skipped)
     return Explanation(model, its_kind, found.family.name, policy.mode, tuple(steps.values()), skipped, most)
+
+
+def _kind_of(board: Board, model: str) -> Kind:
+    """The first kind that knows this model."""
+    return next((kind for kind in Kind if board.catalog.resolve(model, kind) is not None), Kind.EMBEDDING)
 
 
 def _step(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from shim._core.call import Cancel, Finish, Start, Wait
-from shim._core.outcome import Judgement
 from shim._run import background
-from shim._run.exchange import Exchange, Reply, Send, Together
-from shim._run.flight import Flight, Script
+from shim._run.exchange import Exchange, Send, Together
+from shim._run.flight import Flight
+from shim._run.sequence import Ended, Steps, one_by_one
 from shim._run.system import Clock
 
 
@@ -16,34 +15,14 @@ def run(flight: Flight, send: Send, clock: Clock) -> None:
         background.run(flight, send, clock)
         return
     try:
-        _run(flight, send, clock)
+        carry_out(one_by_one(flight, clock), send, clock)
     except BaseException:  # also KeyboardInterrupt: nobody's failure, but permits must come back
         flight.abandon()
         raise
 
 
-def _run(flight: Flight, send: Send, clock: Clock) -> None:
-    actions = flight.begin()
-    while True:
-        until = None
-        for action in actions:
-            match action:
-                case Start(number=number):
-                    actions = flight.settle(number, carry_out(flight.script(number), send, clock))
-                    break
-                case Finish():
-                    return
-                case Wait(until=at):
-                    until = at
-                case Cancel():
-                    pass  # one attempt at a time: there is no other
-        else:
-            clock.wait((until if until is not None else clock.now()) - clock.now())
-            actions = flight.wake()
-
-
-def carry_out(script: Script, send: Send, clock: Clock) -> Reply | Judgement:
-    """Do what the script of an attempt asks, step by step."""
+def carry_out(script: Steps[Ended], send: Send, clock: Clock) -> Ended:
+    """Do what a script asks, step by step; what it returns."""
     result: object = None
     try:
         while True:
@@ -56,7 +35,7 @@ def carry_out(script: Script, send: Send, clock: Clock) -> Reply | Judgement:
                 clock.wait(step.seconds)
                 result = None
     except StopIteration as stop:
-        value: Reply | Judgement = stop.value
-        return value
+        ended: Ended = stop.value
+        return ended
     finally:
         script.close()  # a kept traceback holds the script, and what it has under way would stay so

@@ -51,6 +51,8 @@ class Watch:
         match event:
             case CallStarted():
                 self._calls += 1
+            case AttemptFinished(attempt=Attempt(purpose=Purpose.SPACE_CHECK)):
+                pass  # eighteen a route: told in one row when the call is over
             case AttemptFinished(attempt=attempt):
                 self.attempts.append(attempt)
                 self._row(attempt)

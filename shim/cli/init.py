@@ -77,6 +77,8 @@ def _write(path: Path, text: str) -> None:
 def _tell(path: Path, chosen: list[Found]) -> None:
     out = tables.console()
     names = [one.name for one in chosen] + (["local"] if WORDLLAMA.is_installed else [])
+    if not chosen:
+        out.print("No key of a known provider is in use (looked for OPENAI_API_KEY, OPENROUTER_API_KEY and the like).")
     out.print(f"Wrote {path} with {len(names)} provider{'s' if len(names) != 1 else ''}: {', '.join(names) or 'none'}.")
     where = "" if path == Path("shim.toml") else f" --config {path}"
     out.print(f"Next: read it, then `shim check{where}`; `from shim import OpenAI` finds ./shim.toml by itself.")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import gc
 import json
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -57,6 +59,13 @@ def _params() -> list[Any]:
                     continue  # each step has an event loop of its own, and a caller's client belongs to one loop
                 made.append(pytest.param(case, kind, library, id=f"{case['id']}-{kind}-{library}"))
     return made
+
+
+@pytest.fixture(autouse=True)
+def _collect() -> Iterator[None]:
+    """What a case left behind is collected here, where its warnings are expected, and not in some later test."""
+    yield
+    gc.collect()
 
 
 def test_all_scripted_cases_are_here() -> None:
