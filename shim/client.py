@@ -314,7 +314,12 @@ class AsyncOpenAI(_Routed, openai.AsyncOpenAI):
 
 def _copy(client: Any, official: Any, changed: dict[str, Any]) -> Any:
     asked = changed.pop("router", None)
-    router = asked if asked is not None else client._router or False
+    if asked is not None:
+        router = asked
+    elif any(changed.get(name) for name in _PROMISES):
+        router = False  # the copy promises where its data go: that holds unless asked in so many words
+    else:
+        router = client._router or False
     extra = {**changed.pop("_extra_kwargs", {}), "router": router}
     copied = official(**changed, _extra_kwargs=extra)
     copied._inherit(client, changed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import inspect
 import json
 from typing import Any
 
@@ -226,6 +227,16 @@ async def test_an_async_stream_that_is_dropped_gives_its_permit_back(serve: Serv
     gc.collect()
     assert client.router.status().routes[0].in_flight == 0
     await client.close()
+
+
+def test_a_copy_that_promises_where_its_data_go_is_not_routed(serve: Serve) -> None:
+    client = Face(False, "httpx2").client(configuration("chat", serve(answers.says())), api_key="made-up")
+    if "data_residency" not in inspect.signature(openai.OpenAI.copy).parameters:
+        pytest.skip("this openai knows no data_residency")
+    assert client.with_options(timeout=3).router is client.router
+    assert client.with_options(data_residency="eu").router is None
+    assert client.with_options(data_residency="eu", router=client.router).router is client.router
+    client.close()
 
 
 # -- messages
