@@ -47,9 +47,8 @@ class AllProvidersFailedError(openai.InternalServerError):
             message = body["message"]  # to the letter: the official client puts the status before it
         # Not APIStatusError's own: where a timeout or a connection error is mixed in, its super() is theirs.
         openai.APIError.__init__(self, message, response.request, body=body)
-        self.response = response
-        self.status_code = response.status_code
-        self.request_id = response.headers.get("x-request-id")
+        request_id = response.headers.get("x-request-id")
+        vars(self).update(response=response, status_code=response.status_code, request_id=request_id)
         self.call = call
 
     @property

@@ -44,7 +44,7 @@ class Router:
     """
 
     def __init__(self, config: Mapping[str, object] | Config, *, clock: Clock | None = None) -> None:
-        self.config = config if isinstance(config, Config) else loading.load(config)
+        self.config: Config = config if isinstance(config, Config) else loading.load(config)
         self._clock = clock or SystemClock()
         self._board = Board(self.config, self._clock, References(_cache_folder(os.environ)))
         self._engine = Engine(self._board, _local)

@@ -14,7 +14,7 @@ from shim.cli.explain import explain
 from shim.cli.init import init
 from shim.cli.status import status
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     name="shim",
     cls=Commands,
     help="One client, several OpenAI-compatible providers: write a configuration, check it, see what it does.",
@@ -22,8 +22,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,  # a traceback with local variables could show a key
 )
-for command in (init, check, explain, status, demo):
-    app.command()(command)
+for _command in (init, check, explain, status, demo):
+    app.command()(_command)
 
 
 def _tell_version(is_asked: bool) -> None:

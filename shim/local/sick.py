@@ -20,8 +20,8 @@ class Sick:
     """
 
     def __init__(self, handler: Handler, times: int, illness: Illness) -> None:
-        self.ill = threading.Event()
-        self.refused = 0
+        self.ill: threading.Event = threading.Event()
+        self.refused: int = 0
         self._handler = handler
         self._left = times
         self._illness = illness
