@@ -47,7 +47,9 @@ class _Routed:
         self._given = dict(given)
         self._is_ours = given.get("http_client") is None
         self._is_keyless = False
-        if self._router is not None and _lacks_key(given):
+        # Who names an endpoint in code and asks for no router wants to reach that endpoint: openai's own error stands.
+        may_lack_key = asked is not None or given.get("base_url") is None
+        if self._router is not None and may_lack_key and _lacks_key(given):
             self._is_keyless = True
             return {**given, "api_key": PLACEHOLDER}
         return given

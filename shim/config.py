@@ -57,7 +57,9 @@ Wire = Literal["openai", "huggingface", "cohere", "azure"]
 
 
 class _Frozen(BaseModel):
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True
+    )
 
 
 class KeyConfig(_Frozen):

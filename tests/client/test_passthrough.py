@@ -221,3 +221,18 @@ def test_a_client_that_promises_where_data_go_is_not_routed(
     assert _router_for(None, {}) is not None
     assert _router_for(None, {name: "something"}) is None
     assert _router_for({"providers": {}}, {name: "something"}) is not None
+
+
+def test_a_client_that_names_its_endpoint_needs_its_key_unless_it_asks_for_a_router(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    """A configuration that merely lies there does not hide that the key for the named endpoint is missing."""
+    path = tmp_path / "shim.toml"
+    path.write_text('[providers.a]\nbase_url = "https://a.invalid/v1"\napi_key = "k"\n')
+    monkeypatch.setenv("SHIM_CONFIG", str(path))
+    with pytest.raises(openai.OpenAIError, match=r"(?i)credentials|api_key"):
+        shim.OpenAI(base_url="https://named.invalid/v1")
+    for client in (shim.OpenAI(), shim.OpenAI(base_url="https://named.invalid/v1", router=str(path))):
+        assert client.router is not None
+        client.copy(timeout=3).close()
+        client.close()
