@@ -124,24 +124,24 @@ def write_fields(fields: Mapping[str, Raw]) -> bytes:
 
 def text_of(raw: Raw | None) -> str | None:
     """The string that a raw value is, None for absent or any other type."""
-    if raw is None:
-        return None
-    try:
-        value = msgspec.json.decode(raw)
-    except msgspec.DecodeError:
-        return None
+    value = _decoded(raw)
     return value if isinstance(value, str) else None
 
 
 def number_of(raw: Raw | None) -> int | None:
     """The integer that a raw value is, None for absent, null or any other type."""
+    value = _decoded(raw)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _decoded(raw: Raw | None) -> object:
+    """The value; None for absent and for what is no JSON."""
     if raw is None:
         return None
     try:
-        value = msgspec.json.decode(raw)
+        return msgspec.json.decode(raw)
     except msgspec.DecodeError:
         return None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def is_true(raw: Raw | None) -> bool:
