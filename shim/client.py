@@ -147,19 +147,19 @@ class _Routed:
                 object.__setattr__(result, MARK, served)
         return result
 
-    def _status_error(self, text: str, *, body: Any, response: Any) -> Any:
-        """The exception for an exhausted call; None for any other status."""
+    def _make_status_error(self, err_msg: str, *, body: object, response: Any) -> Any:
+        """The exception for an exhausted call; the official one for any other status."""
         served = response.extensions.get("shim")
         call = None if served is None else served.call
         if call is None or call.ending.value != "exhausted":
-            return None
+            return super()._make_status_error(err_msg, body=body, response=response)  # type: ignore[misc]
         from shim.errors import exhausted_error_class
 
         error = body.get("error", body) if isinstance(body, dict) else body
         cls = exhausted_error_class(served.flight.common_way())
-        return cls(text, response=response, body=error, call=call)
+        return cls(err_msg, response=response, body=error, call=call)
 
-    def _reduced(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Any, ...]:
         for name in ("http_client", "provider", "workload_identity"):
             if self._given.get(name) is not None:
                 raise TypeError(
@@ -252,13 +252,6 @@ class OpenAI(_Routed, openai.OpenAI):
             result = super()._process_response(response=response, **rest)
         return self._mark(result, response)
 
-    def _make_status_error(self, err_msg: str, *, body: object, response: Any) -> Any:
-        error = self._status_error(err_msg, body=body, response=response)
-        return error or super()._make_status_error(err_msg, body=body, response=response)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return self._reduced()
-
 
 class AsyncOpenAI(_Routed, openai.AsyncOpenAI):
     """The official async client, which survives its providers. See `OpenAI` for `router`."""
@@ -305,13 +298,6 @@ class AsyncOpenAI(_Routed, openai.AsyncOpenAI):
         if result is None:
             result = await super()._process_response(response=response, **rest)
         return self._mark(result, response)
-
-    def _make_status_error(self, err_msg: str, *, body: object, response: Any) -> Any:
-        error = self._status_error(err_msg, body=body, response=response)
-        return error or super()._make_status_error(err_msg, body=body, response=response)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return self._reduced()
 
 
 def _copy(client: Any, official: Any, changed: dict[str, Any]) -> Any:
