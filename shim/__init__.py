@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from shim.events import BreakerState as BreakerState
     from shim.events import Call as Call
     from shim.events import Ending as Ending
+    from shim.events import JobProgress as JobProgress
+    from shim.events import JobState as JobState
     from shim.events import Kind as Kind
     from shim.events import Purpose as Purpose
     from shim.events import Scope as Scope
@@ -36,6 +38,8 @@ _PLACES = {
     "Call": "events",
     "ConfigError": "config_error",
     "Ending": "events",
+    "JobProgress": "events",
+    "JobState": "events",
     "Kind": "events",
     "OpenAI": "client",
     "Purpose": "events",
@@ -56,6 +60,8 @@ __all__ = [
     "Call",
     "ConfigError",
     "Ending",
+    "JobProgress",
+    "JobState",
     "Kind",
     "OpenAI",
     "Purpose",

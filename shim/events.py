@@ -5,6 +5,7 @@ All records are frozen. Instants (`*_at`) are unix seconds, durations are float 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -166,7 +167,52 @@ class CallFinished:
     call: Call
 
 
-Event = CallStarted | AttemptStarted | AttemptFinished | BreakerChanged | CallFinished
+class JobState(str, Enum):
+    """Where a dataset job is."""
+
+    RUNNING = "running"
+    WAITING = "waiting"
+    """No route takes work just now: rate limited, or out. `JobProgress.waiting_until` says until when."""
+    DONE = "done"
+    STOPPED = "stopped"
+    """At a limit, or because no route is left. What is done is kept, and running it again goes on from there."""
+    CANCELLED = "cancelled"
+    """By the user: the stop button, Ctrl-C, a cancelled task. What is done is kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobProgress:
+    """How far a dataset job is: told to observers a few times a second, and once at its end.
+
+    `rows` is None while the length of the source is unknown. `done` counts rows that have their vector, of which
+    `cached` came from the store and `duplicates` share another row's; `failed` counts error rows. `tokens` and `cost`
+    (US dollars, None where no route has a price) are of this run. `elapsed` and `eta` are seconds, `rate` rows per
+    second. `shares` holds rows embedded in this run by route.
+    """
+
+    job_id: str
+    family: str
+    state: JobState
+    rows: int | None
+    done: int
+    failed: int
+    cached: int
+    duplicates: int
+    requests: int
+    tokens: int
+    cost: float | None
+    elapsed: float
+    rate: float
+    eta: float | None
+    in_flight: int
+    shares: Mapping[str, int]
+    message: str
+    """What it waits for, why it stopped, how to resume; "" while it simply runs."""
+    waiting_until: float | None
+    at: float
+
+
+Event = CallStarted | AttemptStarted | AttemptFinished | BreakerChanged | CallFinished | JobProgress
 
 
 class Observer(Protocol):

@@ -20,6 +20,8 @@ NAMES = [
     "Call",
     "ConfigError",
     "Ending",
+    "JobProgress",
+    "JobState",
     "Kind",
     "OpenAI",
     "Purpose",
