@@ -42,6 +42,7 @@ ROUTER = [
     "force_open",
     "http_client",
     "load",
+    "publish",
     "reset",
     "spaces",
     "status",
@@ -112,7 +113,7 @@ def test_the_clients_take_what_the_official_ones_take(name: str) -> None:
     for method in ("__init__", "copy", "with_options"):
         assert inspect.signature(getattr(ours, method)) == inspect.signature(getattr(theirs, method))
     added = {member for member in dir(ours) if not member.startswith("_") and member not in dir(theirs)}
-    assert added == {"router"}
+    assert added == {"embed", "router"}
 
 
 def test_importing_shim_imports_nothing_heavy() -> None:
