@@ -116,6 +116,12 @@ class Job:
         return self._finished().summary
 
     @property
+    def stopped_by(self) -> str:
+        """Why it ended before its last row, in a few words; "" when it did not."""
+        stopped = self._run.machine.stopped if self._run is not None else None
+        return "" if stopped is None else stopped.value
+
+    @property
     def frame(self) -> Any:
         """What was given, with the vectors in the column that `into` names."""
         return frames.with_vectors(self._finished().source, self._into or "embedding", self.vectors)

@@ -6,7 +6,6 @@ had in flight and nothing else. Each writing process has a segment of its own, h
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import uuid
@@ -27,7 +26,8 @@ from shim.embed.identity import SpaceIdentity
 from shim.embed.segments import Segment, Vectors, gather
 
 SCHEMA_VERSION = 1
-_SHIFT = 40
+SHIFT = 40
+ROW = (1 << SHIFT) - 1
 """A place is the segment's number in the upper bits and the row in it in the lower forty."""
 _ASKED_AT_ONCE = 900
 _SCHEMA = """
@@ -150,11 +150,11 @@ class Store:
         """Fill `out` with the vectors at `places`; rows of places below 0 become NaN."""
         out[places < 0] = np.nan
         here = np.flatnonzero(places >= 0)
-        segments = places[here] >> _SHIFT
+        segments = places[here] >> SHIFT
         names = dict(self._index.execute("select id, name from segments"))
         for segment in np.unique(segments).tolist():
             at = here[segments == segment]
-            rows = places[at] & ((1 << _SHIFT) - 1)
+            rows = places[at] & ROW
             gather(self.folder / names[segment], out.shape[1], rows, out, at)
 
     def origins(self, batches: Sequence[int] | None = None) -> dict[int, Origin]:
@@ -191,7 +191,7 @@ class Store:
         with self._safely():
             segment = self._writable(vectors.shape[1])
             segment.append(vectors)
-            first = (self._segment_id << _SHIFT) + segment.rows
+            first = (self._segment_id << SHIFT) + segment.rows
             with self._transaction():
                 batch = self.put_number = self._insert(origin)
                 rows = [(key, first + offset, batch) for offset, key in enumerate(keys)]
@@ -324,17 +324,3 @@ def folder_for(space: SpaceIdentity, base: Path | None) -> Path:
     """The folder of a space below `base` (None: the user's cache): no two spaces ever share one."""
     safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in space.family)
     return (base if base is not None else cache_folder()) / f"{safe}-{space.id[:12]}"
-
-
-def about(folder: Path) -> dict[str, str]:
-    """What a store says of itself."""
-    index = sqlite3.connect(f"file:{folder / 'index.sqlite'}?mode=ro", uri=True)
-    try:
-        return dict(index.execute("select name, value from meta"))
-    finally:
-        index.close()
-
-
-def dump(origin: Origin) -> str:
-    """For `shim cache show`."""
-    return json.dumps({"route": origin.route, "model": origin.model, "space": origin.space, "call": origin.call})
