@@ -56,7 +56,7 @@ def _numbers(body: bytes, wanted: Wanted) -> Embedded | None:
     try:
         answer, rows = _with_simdjson(body) if _simdjson() is not None else _with_numpy(body)
         matrix = np.stack(rows)
-    except (*UNREADABLE, ValueError, TypeError, KeyError, RuntimeError, DeprecationWarning):
+    except (*UNREADABLE, ValueError, TypeError, KeyError, RuntimeError, AttributeError, DeprecationWarning):
         return None
     places = order([row.index for row in answer.data])
     if isinstance(places, Judgement) or len(answer.data) != wanted.count or matrix.ndim != 2:
@@ -115,6 +115,8 @@ def _slice(raw: bytes) -> Doubles:
 
 def _with_simdjson(body: bytes) -> tuple[Answer, Sequence[Doubles]]:
     document = _simdjson().Parser().parse(body)
+    if body.count(b"[") != 1 + len(document["data"]):
+        raise ValueError("lists inside a vector, which simdjson would take for one flat list")
     rows: list[Doubles] = []
     data: list[Row] = []
     for item in document["data"]:

@@ -13,11 +13,11 @@ UNKNOWN_TOKENS = 300_000
 """Tokens a request where nothing is known: OpenAI's limit."""
 
 _COUNTED = re.compile(
-    r"(?:at most|maximum|max|limit|up to|exceeds?|greater than|more than|<=|less than or equal to|no more than)"
+    r"(?:at most|maximum|max|limit|up to|exceeds?|(?:great|larg)er than|more than|<=|less than or equal to|no more than)"
     r"[^\d\n]{0,60}?(\d{1,7})\b",
     re.IGNORECASE,
 )
-_ABOUT_TOKENS = re.compile(r"token|context|length", re.IGNORECASE)
+_ABOUT_TOKENS = re.compile(r"token|context", re.IGNORECASE)
 _ABOUT_INPUTS = re.compile(r"batch|inputs?\b|items?|texts?|requests?|documents?|array|list|instances?", re.IGNORECASE)
 
 

@@ -23,7 +23,7 @@ Vectors = NDArray[np.float32]
 
 
 class Segment:
-    """A file open for appending, unbuffered. `rows` is how many it holds for certain."""
+    """A file open for writing at its end, unbuffered. `rows` is how many it holds for certain."""
 
     def __init__(self, path: Path, width: int, file: Any, rows: int) -> None:
         self.path, self.width, self.rows = path, width, rows
@@ -36,7 +36,8 @@ class Segment:
 
         `rows` is asked once the lock is held: the last owner may have committed just before it let go.
         """
-        file = path.open("ab", buffering=0)
+        path.touch()
+        file = path.open("r+b", buffering=0)
         if fcntl is not None:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -51,6 +52,7 @@ class Segment:
     def append(self, vectors: Vectors) -> None:
         """Write rows and see them on the disk. `rows` grows only when the caller commits them with `accept`."""
         try:
+            self._file.seek(self.rows * self.width * 4)  # whatever an earlier failure left there
             rest = memoryview(np.ascontiguousarray(vectors, dtype="<f4").data).cast("B")
             while rest:
                 rest = rest[self._file.write(rest) :]
