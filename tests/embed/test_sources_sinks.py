@@ -274,3 +274,19 @@ def test_the_input_is_never_overwritten(client: shim.OpenAI, tmp_path: Path) -> 
     given = _written(tmp_path / "in.parquet", pq.write_table)
     with pytest.raises(SourceError, match=r"in\.parquet is the input itself"):
         client.embed(given, column="text", out=given)
+
+
+FRAMES: dict[str, Any] = {
+    "pandas": FRAME,
+    "polars": pl.DataFrame({"id": range(5), "text": TEXTS}),
+    "Arrow": TABLE,
+}
+
+
+@pytest.mark.parametrize("given", FRAMES.values(), ids=FRAMES.keys())
+def test_a_frame_is_written_with_its_other_columns(client: shim.OpenAI, tmp_path: Path, given: Any) -> None:
+    client.embed(given, column="text", out=tmp_path / "out.parquet")
+    table = pq.read_table(tmp_path / "out.parquet")
+    assert table.column_names[:3] == ["id", "text", "embedding"]
+    assert table.column("id").to_pylist() == [0, 1, 2, 3, 4]
+    assert table.column("embedding").to_pylist() == _right(TEXTS)
