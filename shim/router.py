@@ -20,7 +20,7 @@ from shim.config_error import ConfigError
 from shim.events import BreakerState, Call, Observer
 
 if TYPE_CHECKING:
-    from shim._http.sender import InProcess
+    from shim._http.in_process import InProcess
 
 __all__ = ["Explanation", "Router", "SpaceStatus", "Status"]
 
