@@ -6,7 +6,6 @@ in the same way. Waiting is the clock's: on a clock that a test moves it takes n
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import cache
 from typing import Any, assert_never
@@ -19,6 +18,7 @@ from shim._http.intake import MOST_BYTES
 from shim._run.exchange import Exchange
 from shim._run.system import Clock
 
+_INJECTED = "injected fault"
 _SLICE = 0.05  # seconds between looks at whether another thread has ended the exchange
 _OF_THE_WIRE = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 
@@ -68,31 +68,11 @@ class StandIn:
         if outcome.fault is Fault.TOO_LARGE:
             outcome = Outcome(200, {"content-length": str(MOST_BYTES + 1)})
         if outcome.fault is not None:
-            raise self._error(outcome.fault, request, outcome.detail)
+            raise self._flavour.error(outcome.fault, request, outcome.detail)
         hx = self._flavour.module
         return hx.Response(
             outcome.status, headers=dict(outcome.headers), stream=hx.ByteStream(outcome.body), request=request
         )
-
-    def _error(self, fault: Fault, request: Any, detail: str = "injected fault") -> Exception:
-        hx = self._flavour.module
-        match fault:
-            case Fault.CONNECT:
-                return hx.ConnectError(detail, request=request)  # type: ignore[no-any-return]
-            case Fault.CONNECT_TIMEOUT:
-                return hx.ConnectTimeout(detail, request=request)  # type: ignore[no-any-return]
-            case Fault.TLS:
-                return ssl.SSLError(detail)
-            case Fault.TIMEOUT | Fault.FIRST_CHUNK_TIMEOUT | Fault.STALL:
-                return hx.ReadTimeout(detail, request=request)  # type: ignore[no-any-return]
-            case Fault.DECODING:
-                return hx.DecodingError(detail, request=request)  # type: ignore[no-any-return]
-            case Fault.PROTOCOL | Fault.TOO_LARGE:
-                return hx.RemoteProtocolError(detail, request=request)  # type: ignore[no-any-return]
-            case Fault.RESET:
-                return hx.ReadError(detail, request=request)  # type: ignore[no-any-return]
-            case _:
-                assert_never(fault)
 
     # -- on the bytes of the answer
 
@@ -142,7 +122,7 @@ class StandIn:
     def _end(self, step: Break, request: Any) -> None:
         """The body ends: properly, or by the library's exception."""
         if step.fault is not None:
-            raise self._error(step.fault, request)
+            raise self._flavour.error(step.fault, request, _INJECTED)
 
     # -- waiting
 
@@ -162,13 +142,13 @@ class StandIn:
             self._clock.wait(min(left, _SLICE))
             left -= _SLICE
         if seconds > allowed or self._exchange.is_aborted:
-            raise self._error(Fault.TIMEOUT, request)
+            raise self._flavour.error(Fault.TIMEOUT, request, _INJECTED)
 
     async def _async_rest(self, seconds: float, request: Any) -> None:
         allowed = self._allowed()
         await self._clock.async_wait(min(seconds, allowed))
         if seconds > allowed:
-            raise self._error(Fault.TIMEOUT, request)
+            raise self._flavour.error(Fault.TIMEOUT, request, _INJECTED)
 
 
 @cache

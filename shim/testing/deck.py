@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from contextvars import ContextVar
 from typing import Any
 
-from vcr.patch import PATCHER_NAMES, CassettePatcherBuilder  # type: ignore[import-untyped]
+from vcr.patch import PATCHER_NAMES, CassettePatcherBuilder
 
 from shim.testing.cassette import Cassette
 from shim.testing.recording import NO_ANSWER, Asked, Said
