@@ -157,6 +157,10 @@ class Cassette:
         with self._lock:
             self._new.append((number, recording))
 
+    def say(self, **about: Any) -> None:
+        """Let the cassette say more of itself, when it is saved."""
+        self._about.update(about)
+
     def save(self) -> None:
         """Write what was recorded; nothing where nothing was. Raises `OSError` where the place cannot be written.
 
