@@ -7,6 +7,7 @@ import logging
 import typer
 
 from shim import __version__
+from shim.cli.cassette import cassette
 from shim.cli.check import check
 from shim.cli.complaints import Commands
 from shim.cli.demo import demo
@@ -24,6 +25,7 @@ app: typer.Typer = typer.Typer(
 )
 for _command in (init, check, explain, status, demo):
     app.command()(_command)
+app.add_typer(cassette, name="cassette")
 
 
 def _tell_version(is_asked: bool) -> None:

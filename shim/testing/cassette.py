@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from shim.testing import storage
-from shim.testing.matching import Key, differences, distance, key_of
+from shim.testing.matching import ASPECTS, Key, differences, distance, key_of
 from shim.testing.recording import NO_ANSWER, Asked, CassetteError, Recording, Said
 from shim.testing.scrubbing import Scrubber
 
@@ -62,6 +62,7 @@ class Cassette:
         scrubber: Scrubber,
         renamed: Callable[[str], str] = lambda url: url,
         repeats: bool = False,
+        match: Collection[str] = ASPECTS,
         about: Mapping[str, Any] | None = None,
     ) -> None:
         self.path = path
@@ -71,6 +72,7 @@ class Cassette:
         self._scrubber = scrubber
         self._renamed = renamed
         self._repeats = repeats
+        self._match = _checked(match)
         self._about = dict(about or {})
         self._lock = threading.Lock()
         self._tickets = itertools.count()
@@ -92,7 +94,7 @@ class Cassette:
             return
         self.recordings = tuple(recordings)
         for number, recording in enumerate(recordings):
-            self._waiting[key_of(self._as_written(recording.asked))].append(number)
+            self._waiting[self._key(recording.asked)].append(number)
 
     # -- what happened
 
@@ -128,7 +130,7 @@ class Cassette:
     def play(self, asked: Asked) -> Said | None:
         """The next answer to this request; None when it is to be asked for. Raises `UnrecordedRequest`."""
         request = self._as_written(asked)
-        key = key_of(request)
+        key = key_of(request, self._match)
         with self._lock:
             waiting = self._waiting.get(key)
             if waiting:
@@ -188,9 +190,12 @@ class Cassette:
     def _as_written(self, asked: Asked) -> Asked:
         return self._scrubber.asked(Asked(asked.method, self._renamed(asked.url), asked.headers, asked.body))
 
+    def _key(self, recorded: Asked) -> Key:
+        return key_of(self._as_written(recorded), self._match)
+
     def _complaint(self, asked: Asked, key: Key) -> str:
         lines = [f"{self.path}: no recording answers {asked}", ""]
-        used_up = [number for number, one in enumerate(self.recordings) if key_of(self._as_written(one.asked)) == key]
+        used_up = [number for number, one in enumerate(self.recordings) if self._key(one.asked) == key]
         if used_up:
             lines.append(f"It was recorded {len(used_up)} times, and that often it was answered already.")
         elif not self.recordings:
@@ -213,13 +218,20 @@ class Cassette:
         for one in near:
             played = "" if id(one) in unused else ", played already"
             lines.append(f"  {_number(self, one)}. {one.asked} ({one.said.status}{played})")
-            lines += [f"       {line}" for line in differences(asked, self._as_written(one.asked))]
+            lines += [f"       {line}" for line in differences(asked, self._as_written(one.asked), self._match)]
         return lines
 
 
 def _number(cassette: Cassette, recording: Recording) -> int:
     """The place of a recording in its file, from 1."""
     return 1 + next(number for number, one in enumerate(cassette.recordings) if one is recording)
+
+
+def _checked(match: Collection[str]) -> tuple[str, ...]:
+    unknown = [name for name in match if name not in ASPECTS]
+    if unknown or isinstance(match, str):
+        raise CassetteError(f"match: {unknown or match!r} is none of {', '.join(ASPECTS)}; give a list of those")
+    return tuple(match)
 
 
 def mode_of(name: str | Mode) -> Mode:

@@ -13,10 +13,13 @@ from contextlib import ExitStack
 from contextvars import ContextVar
 from typing import Any
 
-from vcr.patch import PATCHER_NAMES, CassettePatcherBuilder
-
 from shim.testing.cassette import Cassette
 from shim.testing.recording import NO_ANSWER, Asked, Said
+
+try:
+    from vcr.patch import PATCHER_NAMES, CassettePatcherBuilder
+except ImportError as missing:
+    raise ImportError("cassettes need vcrpy 9: pip install 'openai-shim[testing]'") from missing
 
 _opened_here: ContextVar[tuple[Cassette, ...]] = ContextVar("_opened_here", default=())
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -24,12 +24,20 @@ _NOT_THERE = object()
 Key = tuple[str, str, str, str]
 
 
-def key_of(asked: Asked) -> Key:
-    """What a request is matched by: method, scheme with host and port, path with sorted query, canonical body."""
+ASPECTS = ("method", "host", "path", "body")
+"""What requests are compared by: host is scheme, name and port; path is with its query."""
+
+
+def key_of(asked: Asked, aspects: Collection[str] = ASPECTS) -> Key:
+    """What a request is matched by; "" for each aspect that plays no part."""
     parts = asked.parts
     query = "&".join(sorted(parts.query.split("&"))) if parts.query else ""
     place = (parts.path or "/") + (f"?{query}" if query else "")
-    return asked.method.upper(), f"{parts.scheme}://{parts.netloc}".lower(), place, canonical_body(asked)
+    host = f"{parts.scheme}://{parts.netloc}".lower()
+    body = canonical_body(asked) if "body" in aspects else ""
+    found = dict(zip(ASPECTS, (asked.method.upper(), host, place, body), strict=True))
+    method, host, place, body = (found[name] if name in aspects else "" for name in ASPECTS)
+    return method, host, place, body
 
 
 def canonical_body(asked: Asked) -> str:
@@ -42,11 +50,11 @@ def canonical_body(asked: Asked) -> str:
     return body.decode("utf-8", "surrogateescape")
 
 
-def differences(asked: Asked, recorded: Asked) -> list[str]:
+def differences(asked: Asked, recorded: Asked, aspects: Collection[str] = ASPECTS) -> list[str]:
     """What differs between a request and a recorded one, in words, the weightiest first."""
     found = []
-    now, then = key_of(asked), key_of(recorded)
-    for name, left, right in zip(("method", "host", "path"), now, then, strict=False):
+    now, then = key_of(asked, aspects), key_of(recorded, aspects)
+    for name, left, right in zip(ASPECTS[:3], now, then, strict=False):
         if left != right:
             found.append(f"{name}: {left} now, {right} recorded")
     if now[3] != then[3]:
@@ -84,12 +92,16 @@ def _body_differences(asked: Asked, recorded: Asked) -> list[str]:
     now, then = _document(asked), _document(recorded)
     if now is _NOT_THERE or then is _NOT_THERE:
         return [f"body: {len(asked.body)} bytes now, {len(recorded.body)} bytes recorded"]
-    found = [
-        f"{place}: {_shown(left)} now, {_shown(right)} recorded" for place, left, right in _unlike("body", now, then)
-    ]
+    found = [f"{place}: {left} now, {right} recorded" for place, left, right in unlike(now, then)]
     if len(found) > _MOST_DIFFERENCES:
         found[_MOST_DIFFERENCES:] = [f"… and {len(found) - _MOST_DIFFERENCES} more places of the body"]
     return found
+
+
+def unlike(left: Any, right: Any) -> Iterator[tuple[str, str, str]]:
+    """The places where two JSON documents differ, with what stands there, shortened."""
+    for place, now, then in _unlike("body", left, right):
+        yield place, _shown(now), _shown(then)
 
 
 def _unlike(place: str, now: Any, then: Any) -> Iterator[tuple[str, Any, Any]]:

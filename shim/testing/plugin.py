@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MARKER = "shim_cassette"
 _HAS_FAILED = pytest.StashKey[bool]()
 _UNUSED = "shim_unused"
-_ARGUMENTS = ("record", "hosts", "repeats", "all_used", "secrets", "keep_headers", "about")
+_ARGUMENTS = ("record", "hosts", "repeats", "match", "all_used", "secrets", "keep_headers", "about")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,9 +45,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Announce the marker, and hand on the record mode."""
     config.addinivalue_line(
         "markers",
-        f"{_MARKER}(path=None, record=None, hosts=None, repeats=False, all_used=False, secrets=(), keep_headers=(), "
-        "about=None): answer the HTTP requests of this test from a cassette; without a path from "
-        "cassettes/<file>/<test>.yaml beside it",
+        f"{_MARKER}(path=None, **arguments of use_cassette): answer the HTTP requests of this test from a cassette; "
+        "without a path from cassettes/<file>/<test>.yaml beside it",
     )
     mode = config.getoption("shim_record")
     if mode is not None:

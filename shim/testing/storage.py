@@ -13,10 +13,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from shim.testing.packing import pack, unpack
 from shim.testing.recording import Asked, CassetteError, Recording, Said
+
+try:
+    import yaml
+except ModuleNotFoundError as missing:
+    raise ImportError("cassettes need the extra `testing`: pip install 'openai-shim[testing]'") from missing
 
 VERSION = 1
 SYNTHETIC = "synthetic"

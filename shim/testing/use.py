@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from shim._run.system import SystemClock
 from shim.testing.cassette import Cassette, Mode, mode_of
+from shim.testing.matching import ASPECTS
 from shim.testing.scrubbing import Scrubber, secrets_in
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -43,9 +44,10 @@ class use_cassette:  # noqa: N801 - the name that users of vcrpy know
     `record`: `none` (the default: an unrecorded request raises `UnrecordedRequest`), `once`, `new` or `all`. What is
     recorded is saved when the block ends without an exception. `hosts` gives servers on changing ports a name that
     stays: `{"http://127.0.0.1:41873": "http://lab.invalid"}`. `repeats`: the last recording answers again and again.
-    `all_used`: the block fails with `UnusedRecordings` where a recording was not asked for. `secrets`: texts to mask
-    besides all keys that are found. `keep_headers`: answer headers to keep besides those that are always kept.
-    `about`: what the cassette says of itself, such as `{"server": "llama-server b7000"}`.
+    `match`: what a recording must have in common with a request, of `method`, `host`, `path` and `body`; with none of
+    them every request gets the next one. `all_used`: the block fails with `UnusedRecordings` where a recording was not
+    asked for. `secrets`: texts to mask besides all keys that are found. `keep_headers`: answer headers to keep besides
+    those that are always kept. `about`: what the cassette says of itself, such as `{"server": "llama-server b7000"}`.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class use_cassette:  # noqa: N801 - the name that users of vcrpy know
         record: str | Mode | None = None,
         hosts: Mapping[str, str] | None = None,
         repeats: bool = False,
+        match: Collection[str] = ASPECTS,
         all_used: bool = False,
         secrets: Collection[str] = (),
         keep_headers: Collection[str] = (),
@@ -64,6 +67,7 @@ class use_cassette:  # noqa: N801 - the name that users of vcrpy know
         self._record = None if record is None else mode_of(record)
         self._hosts = {_base(old): _base(new) for old, new in (hosts or {}).items()}
         self._repeats = repeats
+        self._match = match
         self._all_used = all_used
         self._secrets = tuple(secrets)
         self._keep_headers = tuple(keep_headers)
@@ -144,6 +148,7 @@ class use_cassette:  # noqa: N801 - the name that users of vcrpy know
             scrubber=Scrubber({*self._secrets, *secrets_in(os.environ)}, self._keep_headers),
             renamed=self._renamed,
             repeats=self._repeats,
+            match=self._match,
             about=about,
         )
 

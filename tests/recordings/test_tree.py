@@ -20,12 +20,14 @@ from tests.support.situations import ALL, Situation, router_for, run, verdicts
 ROOT = Path(__file__).resolve().parent.parent.parent
 TREE = ROOT / "cassettes"
 PATHS = sorted(TREE.rglob("*.yaml"))
+ELSEWHERE = [path for folder in ("tests", "examples") for path in sorted((ROOT / folder).rglob("cassettes/**/*.yaml"))]
+"""Those of single tests and of the example: they are used where they lie."""
 NOWHERE = "http://127.0.0.1:9/v1"
 """Nobody listens there."""
 
 
 def name_of(path: Path) -> str:
-    return str(path.relative_to(TREE).with_suffix(""))
+    return str(path.relative_to(TREE if path.is_relative_to(TREE) else ROOT).with_suffix(""))
 
 
 def situation_of(metadata: dict[str, Any]) -> Situation:
@@ -71,7 +73,7 @@ def test_it_says_where_it_is_from(path: Path) -> None:
         assert path.stem == metadata["situation"]
 
 
-@pytest.mark.parametrize("path", PATHS, ids=name_of)
+@pytest.mark.parametrize("path", [*PATHS, *ELSEWHERE], ids=name_of)
 def test_it_holds_no_secret(path: Path) -> None:
     """Case V03: no authorization, key, cookie, organisation or telling request id, in headers, URLs and bodies."""
     _, recordings = storage.read(path)
@@ -91,11 +93,20 @@ def test_it_holds_no_secret(path: Path) -> None:
         assert word not in words.partition("interactions:")[2], word
 
 
-@pytest.mark.parametrize("path", PATHS, ids=name_of)
+@pytest.mark.parametrize("path", [*PATHS, *ELSEWHERE], ids=name_of)
 def test_what_is_written_is_what_would_be_written(path: Path) -> None:
     """A file that was edited by hand reads back as something else, or would come out differently."""
     metadata, recordings = storage.read(path)
     assert storage.dump(metadata, recordings) == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", ELSEWHERE, ids=name_of)
+def test_those_elsewhere_say_where_they_are_from_too(path: Path) -> None:
+    metadata, recordings = storage.read(path)
+    assert recordings
+    assert metadata["source"] in (storage.RECORDED, storage.SYNTHETIC)
+    assert path.read_text(encoding="utf-8").startswith(f"# {storage.headline(metadata)}\n")
+    assert "not named" not in storage.headline(metadata)
 
 
 def test_at_least_four_servers_were_asked() -> None:
