@@ -57,12 +57,28 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Remember a failure: what a failing test recorded is not kept."""
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remember a failure: what a failing test recorded is not kept. An unrecorded request is told in short."""
     report = yield
     if report.failed:
         item.stash[_HAS_FAILED] = True
+        is_unrecorded = call.excinfo is not None and call.excinfo.typename == "UnrecordedRequest"
+        if is_unrecorded and not item.config.getoption("fulltrace"):
+            report.longrepr = _short(item, call)
     return report
+
+
+def _short(item: pytest.Item, call: pytest.CallInfo[None]) -> str:
+    """Where the project's own code made the request, and the message; not the frames of client and library beneath."""
+    assert call.excinfo is not None
+    lines = []
+    for entry in call.excinfo.traceback:
+        path = Path(entry.path)
+        if item.config.rootpath in path.parents and "site-packages" not in path.parts:
+            lines += [f"{path}:{entry.lineno + 1}: in {entry.name}", f"    {str(entry.statement).strip()}"]
+    return "\n".join([*lines, "", *(f"E   {line}".rstrip() for line in str(call.excinfo.value).splitlines())])
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -106,6 +106,8 @@ def test_an_unrecorded_request_fails_the_test_that_made_it(project: Project) -> 
     assert "no recording answers POST http://lab.invalid/v1/chat/completions" in printed
     assert "There is no cassette here yet." in printed
     assert "pytest --shim-record=new" in printed
+    assert ': in test_one\n    assert ask("one") == "hello"' in printed
+    assert "handle_request" not in printed  # the frames of client and library say nothing
 
 
 def test_what_a_failing_test_recorded_is_not_kept(project: Project) -> None:
