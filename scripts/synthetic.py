@@ -241,10 +241,10 @@ ROWS = (
     Row(
         "stream-error-later",
         "openai",
-        "A stream that ends in an error; a replay comes in one piece, so nothing was passed on yet.",
+        "A stream that breaks off with an error after its first content.",
         200,
         _stream(*_GOOD[:2], answers.event(_OVERLOADED)),
-        "AllProvidersFailedError: transient server_error 502",
+        "StreamInterruptedError: transient server_error 502",
         EVENTS,
         "chat-stream",
     ),

@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from shim.testing.cassette import Cassette
+from shim.testing.pieces import event_by_event
 from shim.testing.recording import NO_ANSWER, Asked, Said
 
 try:
@@ -62,6 +63,9 @@ class Deck:
             for library in ("httpx2", "httpx"):
                 for patch in CassettePatcherBuilder(_Face(self, library)).build():
                     patches.enter_context(patch)
+                if library in sys.modules:
+                    for patch in event_by_event(sys.modules[library]):
+                        patches.enter_context(patch)
             return patches.pop_all()
 
 

@@ -9,6 +9,9 @@ import openai
 import pytest
 
 import shim
+from shim._core.faults import Instead, broken
+from shim._core.outcome import Fault
+from shim._http.stand_in import StandIn
 from shim.events import Verdict
 from shim.testing import faults
 from shim.testing.clock import FakeClock
@@ -180,6 +183,26 @@ async def test_blocks_nest_and_the_inner_one_is_asked_first(plain: Face, serve: 
         assert trail(await chat(client))[0] == ("a", "server_error")
     routed.reset()
     assert trail(await chat(client)) == [("a", "ok")]
+
+
+async def test_an_injected_reset_is_no_connection_gone_stale(
+    face: Face, serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reset on a kept-alive connection is tried again at once, unseen; one that was asked for is not."""
+    tried = 0
+    real = StandIn._instead
+
+    def counted(self: StandIn, *given: Any) -> Any:
+        nonlocal tried
+        tried += 1
+        return real(self, *given)
+
+    monkeypatch.setattr(StandIn, "_instead", counted)
+    routed = router("chat", serve(says("a")), serve(says("b")))
+    with inject(routed, FaultProfile(Instead(broken(Fault.RESET)), "a", name="reset")):
+        answer = await chat(face.client(routed))
+    assert trail(answer) == [("a", "reset"), ("b", "ok")]
+    assert tried == 1
 
 
 async def test_a_client_is_as_good_as_its_router(plain: Face, serve: Callable[..., Server]) -> None:

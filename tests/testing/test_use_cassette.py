@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import importlib
 import json
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +19,7 @@ import pytest
 import shim
 from shim.testing import CassetteError, UnrecordedRequest, UnusedRecordings, use_cassette
 from shim.testing.cassette import Cassette
+from shim.testing.pieces import pieces
 from shim.testing.use import path_for, set_default_mode
 from tests.support.answers import chat, chat_events, embeddings, embeds, fails, hangs, says, streams
 from tests.support.faces import MODEL, Face, all_of, configuration, out
@@ -92,6 +95,32 @@ async def test_a_stream_is_kept_byte_for_byte(face: Face, serve: Serve, tmp_path
         gone([server])
     assert texts == ["Héllo "] * 2
     assert cassette.played[0].said.body == b"".join(parts)
+
+
+async def test_a_stream_that_broke_after_its_first_words_breaks_there_again(
+    face: Face, serve: Serve, tmp_path: Path
+) -> None:
+    parts = [*chat_events(["one ", "two "])[:3], b'data: {"error": {"message": "overloaded"}}\n\n']
+    config = configuration("chat", serve(streams(parts)), serve(says("another")))
+    for mode in ("once", "none"):
+        with use_cassette(tmp_path / "a.yaml", record=mode), pytest.raises(shim.StreamInterruptedError) as raised:
+            await all_of(await chat_with(face.client(shim.Router(config)), stream=True))
+        assert raised.value.partial == "one two "
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b"", []),
+        (b"data: 1\n\ndata: 2\n\n", [b"data: 1\n\n", b"data: 2\n\n"]),
+        (b": ping\n\ndata: 1\r\n\r\n", [b": ping\n\ndata: 1\r\n\r\n"]),
+        (b"data: 1\n\ndata: ha", [b"data: 1\n\n", b"data: ha"]),
+        (b"no event at all", [b"no event at all"]),
+    ],
+    ids=["nothing", "two", "a comment goes with what follows", "half an event", "no event"],
+)
+def test_pieces_of_a_stream(body: bytes, expected: list[bytes]) -> None:
+    assert pieces(body) == expected
 
 
 @pytest.mark.parametrize("encoding", ["float", "base64"])
@@ -454,6 +483,16 @@ def test_cassettes_may_be_closed_in_any_order(tmp_path: Path) -> None:
     second.__exit__(None, None, None)
     with Server(says("live")) as server:
         assert ask("a", server.base_url) == "live"  # nothing stands between any more
+
+
+@pytest.mark.parametrize(("missing", "module"), [("yaml", "storage"), ("vcr.patch", "deck")], ids=["yaml", "vcrpy"])
+def test_without_the_extra_the_message_says_what_to_install(
+    missing: str, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    monkeypatch.delitem(sys.modules, f"shim.testing.{module}", raising=False)
+    with pytest.raises(ImportError, match=r"pip install 'openai-shim\[testing\]'"):
+        importlib.import_module(f"shim.testing.{module}")
 
 
 def test_threads_keep_their_own_cassettes(tmp_path: Path) -> None:
