@@ -212,7 +212,27 @@ class JobProgress:
     at: float
 
 
-Event = CallStarted | AttemptStarted | AttemptFinished | BreakerChanged | CallFinished | JobProgress
+class Switch(str, Enum):
+    """What an operator did."""
+
+    RESET = "reset"
+    FORCED_OPEN = "forced open"
+    OFF = "off"
+    ON = "on"
+    PINNED = "pinned"
+    UNPINNED = "unpinned"
+
+
+@dataclass(frozen=True, slots=True)
+class Switched:
+    """An operator used a switch of the router. `subject` is a route, a provider, `all`, or `family to route`."""
+
+    subject: str
+    switch: Switch
+    at: float
+
+
+Event = CallStarted | AttemptStarted | AttemptFinished | BreakerChanged | CallFinished | JobProgress | Switched
 
 
 class Observer(Protocol):

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from shim import loading
+from shim import loading, roster
 from shim._http.engine import Engine
-from shim._run import inspection
+from shim._run import inspection, switches
 from shim._run.board import Board
 from shim._run.inspection import Explanation, SpaceStatus, Status
 from shim._run.references import References
@@ -48,6 +48,7 @@ class Router:
         self._clock = clock or SystemClock()
         self._board = Board(self.config, self._clock, References(_cache_folder(os.environ)))
         self._engine = Engine(self._board, _local)
+        roster.enter(self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, clock: Clock | None = None) -> Self:
@@ -96,11 +97,33 @@ class Router:
 
     def reset(self, name: str | None = None) -> None:
         """Close the breakers and forget the cooldowns of a route (`provider/model`), a provider, or all (None)."""
-        inspection.reset(self._board, name)
+        switches.reset(self._board, name)
 
     def force_open(self, name: str) -> None:
         """Take a route (`provider/model`) or a provider out until `reset`."""
-        inspection.force_open(self._board, name)
+        switches.force_open(self._board, name)
+
+    def disable(self, name: str) -> None:
+        """Leave a route (`provider/model`) or a provider out of every new plan until `enable`; `reset` leaves it off.
+
+        Attempts in flight go on. Raises ValueError for a name that is not known, as all of these do.
+        """
+        switches.switch(self._board, name, is_off=True)
+
+    def enable(self, name: str) -> None:
+        """Undo `disable`. What the configuration switched off stays off."""
+        switches.switch(self._board, name, is_off=False)
+
+    def pin(self, family: str, name: str) -> None:
+        """Send every new call of `family` to one of its routes or providers alone, until `unpin`.
+
+        A pinned chat family does not fall back on others. A call that names its own route goes there.
+        """
+        switches.pin(self._board, family, name)
+
+    def unpin(self, family: str) -> None:
+        """Let the calls of `family` go to all of its routes again."""
+        switches.pin(self._board, family, None)
 
     # -- for libraries that take an httpx client
 

@@ -37,15 +37,19 @@ NAMES = [
 ROUTER = [
     "async_http_client",
     "calls",
+    "disable",
     "discover",
+    "enable",
     "explain",
     "force_open",
     "http_client",
     "load",
+    "pin",
     "reset",
     "spaces",
     "status",
     "subscribe",
+    "unpin",
     "unsubscribe",
 ]
 
