@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from shim import loading, roster
 from shim._http.engine import Engine
-from shim._run import inspection, switches
+from shim._run import inspection, rehearsal, switches
 from shim._run.board import Board
-from shim._run.inspection import Explanation, SpaceStatus, Status
+from shim._run.inspection import Explanation, ProviderStatus, RouteStatus, SpaceStatus, Status
 from shim._run.references import References
+from shim._run.rehearsal import Rehearsal, RehearsalStatus
 from shim._run.system import Clock, SystemClock
 from shim.config import Config
 from shim.config_error import ConfigError
@@ -22,7 +23,16 @@ from shim.events import BreakerState, Call, Observer
 if TYPE_CHECKING:
     from shim._http.sender import InProcess
 
-__all__ = ["Explanation", "Router", "SpaceStatus", "Status"]
+__all__ = [
+    "Explanation",
+    "ProviderStatus",
+    "Rehearsal",
+    "RehearsalStatus",
+    "RouteStatus",
+    "Router",
+    "SpaceStatus",
+    "Status",
+]
 
 logging.getLogger("shim").addHandler(logging.NullHandler())
 
@@ -124,6 +134,37 @@ class Router:
     def unpin(self, family: str) -> None:
         """Let the calls of `family` go to all of its routes again."""
         switches.pin(self._board, family, None)
+
+    def rehearse(
+        self,
+        name: str = "",
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+        fault: str | None = None,
+        delay: float | None = None,
+        times: int | None = None,
+        seconds: float | None = None,
+    ) -> Rehearsal:
+        """See what would happen, before it does: `with router.rehearse("openai", status=429, retry_after=30): ...`
+
+        Attempts on a route or a provider ("" for all) meet the fault in place of an answer: an HTTP `status`, a
+        `fault` (`timeout`, `connection`, `reset`, `tls`), or a `delay` in seconds before the real answer. At most
+        `times` attempts, and no longer than `seconds`. All calls of this router take part. Rehearsed attempts are
+        marked, and in no figure; when it ends, breakers and cooldowns are as they were. Raises ValueError.
+        """
+        if name:
+            switches.check(self._board, name)
+        profile = rehearsal.profile_of(
+            name, status=status, retry_after=retry_after, fault=fault, delay=delay, times=times, seconds=seconds
+        )
+        return Rehearsal(self._board, profile)
+
+    @property
+    def rehearsals(self) -> tuple[Rehearsal, ...]:
+        """The rehearsals under way."""
+        rehearsal.end_due(self._board)
+        return self._board.rehearsals
 
     # -- for libraries that take an httpx client
 

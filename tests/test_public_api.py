@@ -45,6 +45,8 @@ ROUTER = [
     "http_client",
     "load",
     "pin",
+    "rehearsals",
+    "rehearse",
     "reset",
     "spaces",
     "status",
@@ -73,6 +75,7 @@ ATTEMPT = [
     "cost",
     "breaker",
     "retry_at",
+    "is_rehearsal",
 ]
 
 CALL = [

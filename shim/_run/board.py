@@ -17,6 +17,7 @@ from shim._core.plan import FamilyState, RouteState
 from shim._core.prepare import Writer, secrets_of
 from shim._run.bus import Bus
 from shim._run.references import References
+from shim._run.rehearsal import Rehearsal
 from shim._run.system import Clock
 from shim.config import BreakerConfig, Config, FamilyConfig, ProviderConfig
 from shim.events import Call
@@ -53,6 +54,8 @@ class Board:
             dict.fromkeys(secret for provider in config.providers.values() for secret in secrets_of(provider))
         )
         """Every key of the configuration, for masking what providers repeat."""
+        self.rehearsals: tuple[Rehearsal, ...] = ()
+        """Those under way; replaced, never changed in place."""
         self._made_by: OrderedDict[str, Maker] = OrderedDict()
         self._prefix = os.urandom(4).hex()
         self._numbers = itertools.count(1)

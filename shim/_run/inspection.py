@@ -12,6 +12,7 @@ from shim._core.health import FOREVER, Cooldown, ProviderHealth, RouteHealth
 from shim._core.plan import FamilyState, RouteState, make_plan
 from shim._core.request import Headers, Raw, Request
 from shim._run.board import Board
+from shim._run.rehearsal import RehearsalStatus, end_due
 from shim.config import RouteConfig
 from shim.events import BreakerState, Kind
 
@@ -135,6 +136,7 @@ class Status:
     routes: tuple[RouteStatus, ...]
     dimensions: Mapping[str, int | None]
     calls: int
+    rehearsals: tuple[RehearsalStatus, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,7 @@ def explain(board: Board, model: str, kind: str | None, fields: Mapping[str, obj
     if found is None:
         nearest = tuple(board.catalog.closest(model, its_kind))
         return Explanation(model, its_kind, None, "pass-through", (), (), 1, nearest)
+    end_due(board)
     endpoint = _ENDPOINTS[its_kind]
     raw = {name: Raw(msgspec.json.encode(value)) for name, value in fields.items()}
     request = Request("POST", endpoint, endpoint, its_kind, Headers(), b"", fields=raw, model=model)
@@ -214,6 +217,7 @@ def _step(
 
 def status(board: Board) -> Status:
     """A frozen picture of the board."""
+    end_due(board)
     now, wall = board.clock.now(), board.clock.wall()
     with board.lock:
         providers = tuple(_provider(board, health, now) for health in board.providers.values())
@@ -223,7 +227,8 @@ def status(board: Board) -> Status:
             for name, state in board.families.items()
             if state.config.kind is Kind.EMBEDDING
         }
-        return Status(wall, providers, routes, lengths, len(board.calls))
+        rehearsals = tuple(rehearsal.status() for rehearsal in board.rehearsals)
+        return Status(wall, providers, routes, lengths, len(board.calls), rehearsals)
 
 
 def _left(until: float, now: float) -> float:

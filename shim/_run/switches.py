@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 from shim._core.breaker import Breaker
-from shim._core.health import ProviderHealth
+from shim._core.health import ProviderHealth, RouteHealth
 from shim._core.plan import FamilyState, RouteState
 from shim._run.board import Board
 from shim._run.records import tell_breaker
@@ -17,16 +18,13 @@ def reset(board: Board, name: str | None) -> None:
     routes, providers = _named(board, name)
     with board.lock:
         before = _states(routes, providers)
-        for route in routes:
-            route.health.breaker.reset()
-            route.health.cooldown.clear()
-            route.health.misconfigured = ""
+        for health in [health for route in routes for health in _with_kept(route.health)]:
+            health.breaker.reset()
+            health.cooldown.clear()
+            health.misconfigured = ""
         for provider in {id(one): one for one in (*providers, *(route.health.provider for route in routes))}.values():
-            provider.breaker.reset()
-            provider.cooldown.clear()
-            for key in provider.keys:
-                for place in (key.own, key.account, *key.models.values()):
-                    place.clear()
+            for one in _with_kept(provider):
+                _clear(one)
     _tell(board, before)
     _switched(board, name or "all", Switch.RESET)
 
@@ -37,9 +35,11 @@ def force_open(board: Board, name: str) -> None:
     with board.lock:
         before = _states(routes, providers)
         for route in routes:
-            route.health.breaker.force_open()
+            for health in _with_kept(route.health):
+                health.breaker.force_open()
         for provider in providers:
-            provider.breaker.force_open()
+            for its in _with_kept(provider):
+                its.breaker.force_open()
     _tell(board, before)
     _switched(board, name, Switch.FORCED_OPEN)
 
@@ -70,6 +70,11 @@ def pin(board: Board, family: str, name: str | None) -> None:
     )
 
 
+def check(board: Board, name: str) -> None:
+    """Raises ValueError for a name that is neither a route nor a provider."""
+    _named(board, name)
+
+
 def _named(board: Board, name: str | None) -> tuple[list[RouteState], list[ProviderHealth]]:
     routes = [route for state in board.families.values() for route in state.routes]
     providers = list(board.providers.values())
@@ -81,6 +86,24 @@ def _named(board: Board, name: str | None) -> tuple[list[RouteState], list[Provi
         known = ", ".join(dict.fromkeys([*(route.health.name for route in routes), *board.providers]))
         raise ValueError(f"no route or provider {name!r}; known: {known}")
     return found, named
+
+
+_Health = TypeVar("_Health", RouteHealth, ProviderHealth)
+
+
+def _with_kept(health: _Health) -> Iterator[_Health]:
+    """What calls see, and what is kept beside it while a rehearsal is under way."""
+    yield health
+    if health.kept is not None:
+        yield health.kept
+
+
+def _clear(provider: ProviderHealth) -> None:
+    provider.breaker.reset()
+    provider.cooldown.clear()
+    for key in provider.keys:
+        for place in (key.own, key.account, *key.models.values()):
+            place.clear()
 
 
 def _forget_plans(families: Iterable[FamilyState]) -> None:
