@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from notebook_ext import words
@@ -21,11 +22,10 @@ _ENDINGS = {
     Ending.CANCELLED: "cancelled",
     Ending.INTERRUPTED: "stream broke off",
 }
-_BESIDE = (Purpose.HEDGE, Purpose.RACE)
 
 
 def view(call: Call) -> CallView:
-    """One call. Probes of the space check are one bar and one word for each route."""
+    """One call. Probes of the space check are one bar and a few words for each route."""
     steps = _steps(call.attempts)
     first = min((step[0].started_at for step in steps), default=call.started_at)
     start = min(first, call.started_at)
@@ -84,8 +84,6 @@ def _steps(attempts: Sequence[Attempt]) -> list[tuple[Attempt, Look, str]]:
 
 def _check(probes: list[Attempt]) -> tuple[Attempt, Look, str]:
     """The probes of one route as one step."""
-    from dataclasses import replace
-
     begun = min(probe.started_at for probe in probes)
     over = max(probe.started_at + probe.duration for probe in probes)
     failed = next((probe for probe in probes if probe.verdict is not Verdict.OK), None)
@@ -122,10 +120,8 @@ def _sentence(steps: list[tuple[Attempt, Look, str]], call: Call) -> tuple[Said,
 def _joint(attempt: Attempt) -> str:
     """`→` for what came after, a word for what ran beside."""
     match attempt.purpose:
-        case Purpose.HEDGE:
-            return "‖ hedged with"
-        case Purpose.RACE:
-            return "‖ raced by"
+        case Purpose.HEDGE | Purpose.RACE:
+            return "beside"
         case Purpose.RETRY:
             return "→ again"
         case _:

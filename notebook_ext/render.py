@@ -17,7 +17,7 @@ def to_text(snapshot: Snapshot) -> str:
     """For a terminal, a log, `print`."""
     parts = [f"{snapshot.headline}; {snapshot.figures}"]
     parts += [f"REHEARSAL {one}" for one in snapshot.rehearsals]
-    parts += [_job_text(job) for job in snapshot.jobs]
+    parts += [job_text(job) for job in snapshot.jobs]
     for family in snapshot.families:
         pinned = f", pinned to {family.pinned}" if family.pinned else ""
         parts.append(f"{family.name} ({family.about}{pinned})")
@@ -99,7 +99,9 @@ def now_of(row: RouteView) -> str:
 
 def breaker_of(row: RouteView) -> str:
     """The breaker's word, with the time at which it lets a probe through."""
-    return f"{row.breaker} until {words.clock(row.until)}" if row.until else row.breaker
+    if row.breaker != "open" or row.until is None:
+        return row.breaker
+    return "open, probe due" if row.is_serving else f"open until {words.clock(row.until)}"
 
 
 def _rows(family: FamilyView) -> list[tuple[object, ...]]:
@@ -129,6 +131,7 @@ def _waits(job: JobView) -> str:
     return f"waits until {words.clock(job.waiting_until)}" if job.waiting_until and not job.is_over else ""
 
 
-def _job_text(job: JobView) -> str:
+def job_text(job: JobView) -> str:
+    """The card of a job in plain text."""
     lines = [job.headline, job.figures, shares(job), job.message, _waits(job), job.keeps]
     return "\n  ".join(line for line in lines if line)

@@ -94,7 +94,8 @@ def _breaker(route: RouteStatus, provider: ProviderStatus, at: float) -> tuple[B
     if worst is not BreakerState.OPEN:
         return worst, None
     left = [one.open_for for one in (route, provider) if one.breaker is BreakerState.OPEN and one.open_for is not None]
-    return worst, _instant(at, max(left, default=0.0))
+    longest = max(left, default=0.0)
+    return worst, at + longest if math.isfinite(longest) else None
 
 
 def _standing(
@@ -124,8 +125,8 @@ def _cooling(
         soonest = min(provider.keys, key=lambda key: key.ready_in)
         told = ", as it was told" if soonest.told else ""
         waits.append((soonest.ready_in, f"no key ready: {words.clean(soonest.reason)}{told}"))
-    if until is not None:
-        waits.append((max(until - at, 1e-9), f"breaker open after {reason}"))
+    if breaker is BreakerState.OPEN:
+        waits.append((math.inf if until is None else until - at, f"breaker open after {reason}"))
     longest, why = max(waits, key=lambda wait: wait[0])
     return Standing(why, _instant(at, longest)) if longest > 0 else Standing("", None)
 

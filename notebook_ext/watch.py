@@ -6,11 +6,12 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from notebook_ext import words
 from notebook_ext.fold import Fold
 from notebook_ext.model import Snapshot
 from notebook_ext.snapshot import Sources, make
 from shim.events import Event, Switched
-from shim.router import Router, SpaceStatus
+from shim.router import RehearsalStatus, Router, SpaceStatus
 
 BOX = 20_000
 """Events that may wait to be read; more than a second of the fastest traffic. The oldest are dropped."""
@@ -58,10 +59,12 @@ class Watch:
         with self._guard:
             self._read()
             self._seq += 1
+            status = self.router.status()
             sources = Sources(
                 config=self.router.config,
-                status=self.router.status(),
+                status=status,
                 spaces=self._known_spaces(),
+                rehearsals={one.subject: _rehearsal(one) for one in status.rehearsals},
                 acks=tuple(self._acks),
                 seq=self._seq,
             )
@@ -81,3 +84,13 @@ class Watch:
             self._spaces_as_of = self._fold.space_checks
             self._spaces = self.router.spaces()
         return self._spaces
+
+
+def _rehearsal(one: RehearsalStatus) -> str:
+    """`HTTP 429 for 2 more attempts, all as before at 14:03:22`."""
+    if one.left is None:
+        more = "for every attempt"
+    else:
+        more = f"for {words.plural(one.left, 'more attempt')}" if one.left else "met as often as asked"
+    until = "" if one.ends_at is None else f", all as before at {words.clock(one.ends_at)}"
+    return f"{words.clean(one.what)} {more}{until}"

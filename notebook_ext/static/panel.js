@@ -200,7 +200,7 @@ const routeRow = (family, first, ask) => {
     const keyWait = shown.key_until && shown.key_until > at ? ` ${left(shown.key_until - at)}` : "";
     put(key, shown.key + keyWait);
     put(now, said || (shown.error ? `last error ${shown.error}` : "–"));
-    mark(now, "data-tone", said ? (shown.back_at ? "warn" : "bad") : shown.error ? "quiet" : "");
+    mark(now, "data-tone", said ? (shown.back_at ? "warn" : shown.is_off ? "quiet" : "bad") : shown.error ? "quiet" : "");
   };
   const paint = (route) => {
     shown = route;
@@ -210,6 +210,7 @@ const routeRow = (family, first, ask) => {
     hide(space, !route.space);
     badge.className = `badge ${route.breaker.replace(" ", "-")}`;
     mark(row, "data-out", String(!route.is_serving));
+    mark(row, "data-off", String(route.is_off || !route.can_switch));
     mark(row, "data-pinned", String(route.is_pinned));
     mark(row, "data-rehearsed", String(route.is_rehearsed));
     put(figures.ok, count(route.ok));
