@@ -504,6 +504,7 @@ const render = ({ model, el }) => {
 
   const endRehearsals = make(null, "button", "", "end rehearsal");
   endRehearsals.type = "button";
+  mark(endRehearsals, "aria-label", "end rehearsal");
   endRehearsals.onclick = () => ask(endRehearsals, { action: "end rehearsal" });
   const rehearsalText = make(rehearsals, "span");
   rehearsals.append(endRehearsals);
