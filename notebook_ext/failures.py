@@ -41,13 +41,13 @@ def show(
 
 
 def _place(shell: Any, trace: TracebackType | None) -> str:
-    """The line of the user's own cell that made the call: `Cell In[3], line 2: client.chat...`; "" when unknown."""
-    told = ""
+    """The lines of the user's own cells that led to the call: `Cell In[3], line 2: client.chat...`; "" when unknown."""
+    told = []
     for frame in traceback.extract_tb(trace):
         name = _cell_of(shell, frame.filename)
         if name:
-            told = f"{name}, line {frame.lineno}: {(frame.line or '').strip()}\n"
-    return told
+            told.append(f"{name}, line {frame.lineno}: {(frame.line or '').strip()}\n")
+    return "".join([*told[:1], *told[1:][-2:]])
 
 
 def _cell_of(shell: Any, filename: str) -> str:

@@ -152,6 +152,8 @@ def _attempt_rows(attempts: Sequence[Attempt]) -> list[tuple[object, ...]]:
 def _back(error: AllProvidersFailedError) -> str:
     if error.retry_at is None:
         return "No route is known to come back by itself: change the configuration."
+    if error.retry_at <= error.call.started_at + error.call.duration + 1:
+        return "A route may be asked again at once."
     return f"The first route is back at {words.clock(error.retry_at)}."
 
 

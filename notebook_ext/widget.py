@@ -102,6 +102,9 @@ class PanelWidget(anywidget.AnyWidget):
         if hasattr(self, "_feed"):  # closed also when a constructor failed
             self._feed.leave(self)
             self._watch.close()
+            layout = self.layout  # a widget of its own, which ipywidgets leaves open
+            if layout is not None:
+                layout.close()
         super().close()
 
     def _live_bundle(self) -> Mapping[str, Any]:

@@ -101,7 +101,7 @@ const sparkline = (parent) => {
   mark(dot, "r", "1.8");
   picture.append(line, dot);
   parent.append(picture);
-  let painted = "";
+  let painted = null;
   return (values) => {
     const told = values.join();
     if (told === painted) return;

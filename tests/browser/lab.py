@@ -188,6 +188,10 @@ class Notebook:
         """The outputs of a cell, counted from 0."""
         return self.page.locator(".jp-CodeCell").nth(place).locator(".jp-OutputArea-output")
 
+    def shut_down(self) -> None:
+        """End its kernel."""
+        self.page.evaluate("() => window.jupyterapp?.shell.currentWidget?.context.sessionContext.shutdown()")
+
     def save(self) -> Any:
         """Save, and read what lies on disk."""
         self.command("docmanager:save")
