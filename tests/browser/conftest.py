@@ -42,4 +42,5 @@ def page(browser: Any) -> Iterator[Any]:
     made.on("pageerror", lambda error: errors.append(str(error)))
     yield made
     context.close()
-    assert errors == []
+    # JupyterLab's own, when a kernel ends while it still asks it for a thread for widget messages.
+    assert [error for error in errors if "Canceled future" not in error] == []

@@ -175,6 +175,10 @@ class Notebook:
         else:
             self.page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
 
+    def wait_until_idle(self) -> None:
+        """Until the kernel has nothing to do."""
+        self.page.wait_for_function(_KERNEL, timeout=30_000)
+
     def execute(self, code: str) -> str:
         """Run code in the kernel beside the notebook; what it printed."""
         out: str = self.page.evaluate(_EXECUTE, code)

@@ -280,6 +280,7 @@ def test_the_stop_button_stops_what_run_runs(page: Any, opened: Open) -> None:
     notebook.command("notebook:interrupt-kernel")
     page.locator(".jp-OutputArea-output", has_text="cleaned up").wait_for()
     page.locator(".jp-OutputArea-output", has_text="KeyboardInterrupt").wait_for()
+    notebook.wait_until_idle()
 
     assert notebook.execute("print(notebook_ext.run(asyncio.sleep(0, 7)))") == "7\n"
 
