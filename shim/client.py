@@ -14,8 +14,11 @@ from shim.discovery import find
 from shim.served import MARK
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from shim._arguments import Arguments, AsyncArguments, AsyncChanges, Changes
     from shim.embeddings import AsyncEmbeddings, Embeddings
+    from shim.events import JobProgress
     from shim.router import Router
 
 __all__ = ["AsyncOpenAI", "OpenAI"]
@@ -24,6 +27,7 @@ PLACEHOLDER = "shim-has-no-key-for-this"
 """What the official constructor gets where it insists on a key and all keys are configured; forgotten at once."""
 
 _RAW = "x-stainless-raw-response"
+PACKED = "x-shim-vectors"
 _KEPT_URLS = 256
 _PROMISES = ("provider", "workload_identity", "data_residency")
 
@@ -128,6 +132,11 @@ class _Routed:
                 "has no key of its own to pass it on with: name a family as `model`, or set api_key or OPENAI_API_KEY"
             )
 
+    def _post_for_vectors(self, body: Any, headers: Mapping[str, str]) -> Any:
+        """A raw response that carries its vectors packed: what dataset jobs send. Awaitable for an async client."""
+        told = {**headers, PACKED: "float32", _RAW: "raw"}
+        return self.post("/embeddings", cast_to=object, body=body, options={"headers": told, "max_retries": 0})  # type: ignore[attr-defined]
+
     # -- what comes back
 
     def _read_already(self, response: Any, rest: Mapping[str, Any]) -> Any:
@@ -142,7 +151,8 @@ class _Routed:
     def _mark(self, result: Any, response: Any) -> Any:
         served = response.extensions.get("shim")
         if served is not None:
-            served.embedded = None  # the answer has been made of it
+            if PACKED not in response.request.headers:
+                served.embedded = None  # the answer has been made of it
             if hasattr(result, "__dict__"):
                 object.__setattr__(result, MARK, served)
         return result
@@ -236,6 +246,48 @@ class OpenAI(_Routed, openai.OpenAI):
 
         return Embeddings(self)
 
+    def embed(
+        self,
+        data: object,
+        *,
+        family: str | None = None,
+        column: str | None = None,
+        into: str | None = None,
+        out: str | os.PathLike[str] | None = None,
+        dry_run: bool = False,
+        dimensions: int | None = None,
+        input_type: Literal["document", "query", ""] = "document",
+        oversize: Literal["error", "truncate", "split-mean"] = "error",
+        normalise: bool = False,
+        dtype: Literal["float32", "float16"] = "float32",
+        batch_size: int | None = None,
+        concurrency: int = 8,
+        on_error: Literal["null", "raise"] = "null",
+        max_error_rate: float | None = None,
+        limit_usd: float | None = None,
+        limit_rows: int | None = None,
+        patience: float = 300.0,
+        store: str | os.PathLike[str] | None = None,
+        fresh: bool = False,
+        progress: bool | Callable[[JobProgress], Any] | None = None,
+    ) -> Any:
+        """Embed a whole column, once, and know where every vector came from. Needs the extra `embed`.
+
+        `data` is a list, a pandas or polars Series or frame, an Arrow array or table, a NumPy array, a Hugging Face
+        dataset, an iterator, or the path of a Parquet, Arrow, CSV, JSON Lines or text file; `column` names the texts in
+        what has several. `family` may be left out where the configuration has one, or a default.
+
+        Returns a finished `shim.embed.Job`: `.vectors` (n x d float32, input order, NaN where a row failed), `.errors`,
+        `.provenance`, `.summary()`, `.retry_failed()`. With `into`, the same frame with a column of vectors; with
+        `out`, the vectors are written to that file (.parquet, .arrow, .jsonl, .npy) as they come; with `dry_run`, a
+        `shim.embed.Estimate`, and nothing is sent.
+
+        What is done is kept on the disk: run the same again after a crash, an interruption or a limit, and it goes on.
+        Failed rows become error rows; `EmbeddingStoppedError` is raised when no route is left or too many rows failed,
+        `SourceError` for input that cannot be read, `StoreError` for a store that cannot be used. `docs/datasets.md`
+        tells what the further choices mean."""
+        return _embedded(self, locals(), is_async=False)
+
     def _send_request(self, request: Any, *, stream: bool, **rest: Any) -> Any:
         if self._router is not None:
             engine, sender, own = self._parts(is_async=False)
@@ -283,6 +335,18 @@ class AsyncOpenAI(_Routed, openai.AsyncOpenAI):
 
         return AsyncEmbeddings(self)
 
+    if TYPE_CHECKING:
+        embed = OpenAI.embed
+    else:
+
+        @functools.wraps(OpenAI.embed, assigned=("__module__", "__name__", "__qualname__", "__annotations__"))
+        def embed(self, data: object, **given: Any) -> Any:
+            """As `OpenAI.embed`, to be awaited: `await client.embed(...)` gives what the sync client returns.
+
+            Where an event loop is running the job starts at once and runs beside other work; `job.cancel()` ends it
+            and keeps what is done."""
+            return _embedded(self, {"data": data, **given}, is_async=True)
+
     async def _send_request(self, request: Any, *, stream: bool, **rest: Any) -> Any:
         if self._router is not None:
             engine, sender, own = self._parts(is_async=True)
@@ -298,6 +362,15 @@ class AsyncOpenAI(_Routed, openai.AsyncOpenAI):
         if result is None:
             result = await super()._process_response(response=response, **rest)
         return self._mark(result, response)
+
+
+def _embedded(client: Any, given: dict[str, Any], *, is_async: bool) -> Any:
+    try:
+        from shim.embed import job
+    except ImportError as error:
+        raise ImportError(f"embed needs {error.name}: pip install 'openai-shim[embed]'") from error
+    given = {name: value for name, value in given.items() if name != "self"}
+    return (job.awaited if is_async else job.finished)(client, **given)
 
 
 def _copy(client: Any, official: Any, changed: dict[str, Any]) -> Any:

@@ -18,9 +18,10 @@ from shim._run.rehearsal import Rehearsal, RehearsalStatus
 from shim._run.system import Clock, SystemClock
 from shim.config import Config
 from shim.config_error import ConfigError
-from shim.events import BreakerState, Call, Observer
+from shim.events import BreakerState, Call, Event, Observer
 
 if TYPE_CHECKING:
+    from shim._core.vectors import Reader
     from shim._http.sender import InProcess
 
 __all__ = [
@@ -56,7 +57,7 @@ class Router:
     def __init__(self, config: Mapping[str, object] | Config, *, clock: Clock | None = None) -> None:
         self.config: Config = config if isinstance(config, Config) else loading.load(config)
         self._clock = clock or SystemClock()
-        self._board = Board(self.config, self._clock, References(_cache_folder(os.environ)))
+        self._board = Board(self.config, self._clock, References(_cache_folder(os.environ)), _packed)
         self._engine = Engine(self._board, _local)
         roster.enter(self)
 
@@ -102,6 +103,10 @@ class Router:
     def unsubscribe(self, observer: Observer) -> None:
         """Stop telling `observer`."""
         self._board.bus.unsubscribe(observer)
+
+    def publish(self, event: Event) -> None:
+        """Tell every observer of an event that is not the router's own, such as `JobProgress`."""
+        self._board.bus.emit(event)
 
     # -- acting on it
 
@@ -207,6 +212,12 @@ def as_router(router: Router | Mapping[str, object] | str | os.PathLike[str]) ->
     if isinstance(router, str | os.PathLike):
         return Router.load(router)
     raise ConfigError(f"router: must be a Router, a mapping, a path or False, is {type(router).__name__}")
+
+
+def _packed() -> Reader:
+    from shim._packed import read
+
+    return read
 
 
 def _local() -> InProcess:

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from shim.events import Attempt, Call
+
+
+class Packed(Protocol):
+    """Vectors as the router read them: `packed()` is count x dimensions little-endian float32, in input order."""
+
+    count: int
+    dimensions: int
+    input_tokens: int | None
+    model: str | None
+
+    def packed(self) -> bytes: ...
+
 
 MARK = "_shim_served"
 _HOLDERS = ("response", "http_response", "_response", "_raw_stream", "_stream", "raw")
@@ -27,6 +39,12 @@ def call_of(response: object) -> Call | None:
         return known
     served = _served(response, 0)
     return None if served is None else served.call
+
+
+def packed_of(response: object) -> Packed | None:
+    """The vectors of an embeddings answer as the router read them, for a call that asked for them packed."""
+    served = _served(response, 0)
+    return None if served is None else served.embedded
 
 
 def _served(response: Any, depth: int) -> Any:

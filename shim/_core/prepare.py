@@ -11,7 +11,16 @@ import msgspec
 
 from shim._core import dialects
 from shim._core.outcome import Judgement
-from shim._core.request import COMMON_HEADERS, Raw, Request, multipart_with_model, number_of, text_of, write_fields
+from shim._core.request import (
+    COMMON_HEADERS,
+    PACKED,
+    Raw,
+    Request,
+    multipart_with_model,
+    number_of,
+    text_of,
+    write_fields,
+)
 from shim.config import FamilyConfig, KeyConfig, ProviderConfig, RouteConfig
 from shim.events import Kind
 
@@ -33,6 +42,7 @@ _NEVER = frozenset(
         b"x-stainless-raw-response",
         b"x-shim-route",
         b"x-shim-fallback",
+        PACKED,
     }
 )
 _CREDENTIALS = frozenset(

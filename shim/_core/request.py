@@ -37,7 +37,11 @@ _ITEMS = msgspec.json.Decoder(list[Raw])
 
 COMMON_HEADERS = frozenset({b"accept", b"content-type", b"user-agent", b"idempotency-key"})
 """What every provider may see of the caller's headers."""
-HINT_HEADERS = frozenset({b"x-shim-route", b"x-shim-fallback", b"x-stainless-raw-response", b"x-stainless-lang"})
+PACKED = b"x-shim-vectors"
+"""The hint of a caller who takes vectors as packed float32 from the response's extensions, not from its body."""
+HINT_HEADERS = frozenset(
+    {b"x-shim-route", b"x-shim-fallback", PACKED, b"x-stainless-raw-response", b"x-stainless-lang"}
+)
 
 
 @dataclass(slots=True)
@@ -48,6 +52,11 @@ class Headers:
     common: list[tuple[bytes, bytes]] = field(default_factory=list)
     content_type: bytes = b""
     hints: dict[bytes, bytes] = field(default_factory=dict)
+
+    @property
+    def wants_packed(self) -> bool:
+        """Whether the caller reads vectors as they were unpacked here, and looks at no body."""
+        return PACKED in self.hints
 
     @property
     def are_seen(self) -> bool:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from hashlib import blake2b
 from itertools import combinations
 from statistics import fmean, median
 
@@ -20,7 +21,18 @@ import msgspec
 from shim._core.space_probes import FINGERPRINT, LONG_PROBE, PROBES
 from shim._core.vectors_rows import pack, unpack
 
-__all__ = ["LONG_PROBE", "PROBES", "Comparison", "Reading", "Ruling", "compare", "dump", "load", "self_check"]
+__all__ = [
+    "LONG_PROBE",
+    "PROBES",
+    "Comparison",
+    "Reading",
+    "Ruling",
+    "compare",
+    "dump",
+    "fingerprint",
+    "load",
+    "self_check",
+]
 
 ACCEPT_NOISE = 0.05
 WARN_NOISE = 0.15
@@ -166,6 +178,11 @@ class _Kept(msgspec.Struct):
     singles: int
     long: bool
     vectors: bytes
+
+
+def fingerprint(reading: Reading) -> str:
+    """Twelve hex digits that stand for the reading as it is kept on the disk."""
+    return blake2b(dump(reading), digest_size=6).hexdigest()
 
 
 def dump(reading: Reading) -> bytes:

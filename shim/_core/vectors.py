@@ -6,7 +6,7 @@ The official client checks nothing here: not the count, the indexes, the length,
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -103,6 +103,10 @@ class _Block:
     dimensions: int
     matrix: bytes | None = None
     rows: Sequence[list[float]] = ()
+
+
+Reader = Callable[[bytes, Wanted], Embedded | Judgement]
+"""What `read` below does, by whatever means."""
 
 
 def read(body: bytes, wanted: Wanted) -> Embedded | Judgement:

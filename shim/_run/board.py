@@ -7,14 +7,17 @@ import os
 import threading
 import weakref
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from typing import NamedTuple
 
+from shim._core import vectors
 from shim._core.breaker import Breaker, BreakerRules
 from shim._core.budget import Budget
 from shim._core.catalog import Catalog
 from shim._core.health import Cooldown, KeyHealth, ProviderHealth, RouteHealth
 from shim._core.plan import FamilyState, RouteState
 from shim._core.prepare import Writer, secrets_of
+from shim._core.vectors import Reader
 from shim._run.bus import Bus
 from shim._run.references import References
 from shim._run.rehearsal import Rehearsal
@@ -38,9 +41,17 @@ class Maker(NamedTuple):
 class Board:
     """Everything that lives longer than a call: health, budgets, the last calls, which route made which response."""
 
-    def __init__(self, config: Config, clock: Clock, references: References) -> None:
+    def __init__(
+        self,
+        config: Config,
+        clock: Clock,
+        references: References,
+        packed: Callable[[], Reader] = lambda: vectors.read,
+    ) -> None:
         self.lock = threading.Lock()
         self.clock = clock
+        self.packed = packed
+        """Gives the reader for callers who take vectors packed: it needs NumPy, so it is asked for late."""
         self.bus = Bus()
         self.config = config
         self.catalog = Catalog(config)

@@ -339,7 +339,10 @@ class Flight:
             self._board.bus.emit(CallFinished(call))
 
     def _judge(self, running: Running, request: Request, reply: Reply) -> Judgement | vectors.Embedded:
-        judged = judge_reply(running.slot, request, reply, now=self._clock.wall(), known=self._known_to(running))
+        reader = self._board.packed() if request.headers.wants_packed else vectors.read
+        judged = judge_reply(
+            running.slot, request, reply, now=self._clock.wall(), known=self._known_to(running), reader=reader
+        )
         if isinstance(judged, Judgement):
             if judged.verdict is Verdict.OK and request.endpoint == "/responses":
                 self._remember(running, reply)

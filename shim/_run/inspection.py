@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from shim._core import space
 from shim._core.breaker import Breaker
 from shim._core.health import FOREVER, Cooldown, ProviderHealth, RouteHealth
 from shim._core.plan import FamilyState, RouteState, make_plan
@@ -147,12 +148,17 @@ class SpaceStatus:
     key: str
     set_by: str
     members: Mapping[str, float]
+    fingerprint: str
+    """Twelve hex digits of the reference vectors: equal where the space is the very same."""
 
 
 def spaces(board: Board) -> tuple[SpaceStatus, ...]:
     """The spaces in memory and on disk."""
     board.references.load_all()
-    return tuple(SpaceStatus(key, known.set_by, dict(known.members)) for key, known in board.references.known().items())
+    return tuple(
+        SpaceStatus(key, known.set_by, dict(known.members), space.fingerprint(known.reading))
+        for key, known in board.references.known().items()
+    )
 
 
 def explain(board: Board, model: str, kind: str | None, fields: Mapping[str, object]) -> Explanation:

@@ -23,11 +23,17 @@ def malformed(message: str) -> Judgement:
 
 
 def judge_reply(
-    slot: Slot, request: Request, reply: Reply, *, now: float, known: tuple[str, ...]
+    slot: Slot,
+    request: Request,
+    reply: Reply,
+    *,
+    now: float,
+    known: tuple[str, ...],
+    reader: vectors.Reader = vectors.read,
 ) -> Judgement | vectors.Embedded:
     """The judgement on a reply to `request` from this slot's route; the vectors of a good embeddings answer.
 
-    `now` is unix seconds; `known` are the secrets to mask in messages.
+    `now` is unix seconds; `known` are the secrets to mask in messages; `reader` reads an embeddings answer.
     """
     preset = slot.route.provider.preset
     if reply.error is not None:
@@ -42,7 +48,7 @@ def judge_reply(
     if failed is not None:
         return failed
     if request.kind is Kind.EMBEDDING:
-        return _read_vectors(slot, request, reply.outcome.body)
+        return _read_vectors(slot, request, reply.outcome.body, reader)
     if request.is_stream and request.kind not in _NOT_JSON:
         return malformed("a whole answer came where a stream was asked for")
     answer = answers.read(request.endpoint, reply.outcome)
@@ -63,7 +69,7 @@ def judge_stream(slot: Slot, outcome: Outcome, event: str | None, *, now: float,
     return found or malformed("the stream broke off")
 
 
-def _read_vectors(slot: Slot, request: Request, body: bytes) -> Judgement | vectors.Embedded:
+def _read_vectors(slot: Slot, request: Request, body: bytes, reader: vectors.Reader) -> Judgement | vectors.Embedded:
     wire = slot.route.provider.wire
     if wire in ("huggingface", "cohere"):
         decoded = dialects.decode(dialects.Wire(wire), body, model=slot.route.config.model)
@@ -77,7 +83,7 @@ def _read_vectors(slot: Slot, request: Request, body: bytes) -> Judgement | vect
         truncate_to=fit.truncate_to if fit is not None else None,
         int8=slot.route.config.int8,
     )
-    read = vectors.read(body, wanted)
+    read = reader(body, wanted)
     if isinstance(read, Judgement) and read.reason == "wrong_length" and fit is not None and fit.send is not None:
         # The route ignored `dimensions`: it cannot serve this request, and is as good as before for the others.
         return Judgement(Verdict.CANNOT, Scope.REQUEST, read.reason, read.message, rejects="dimensions")

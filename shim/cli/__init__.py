@@ -1,4 +1,4 @@
-"""The command line: `shim init`, `check`, `explain`, `status` and `demo`."""
+"""The command line: `shim init`, `check`, `explain`, `status`, `embed`, `cache` and `demo`."""
 
 from __future__ import annotations
 

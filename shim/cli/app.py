@@ -7,9 +7,11 @@ import logging
 import typer
 
 from shim import __version__
+from shim.cli.cache import cache
 from shim.cli.check import check
 from shim.cli.complaints import Commands
 from shim.cli.demo import demo
+from shim.cli.embed import embed
 from shim.cli.explain import explain
 from shim.cli.init import init
 from shim.cli.status import status
@@ -22,8 +24,9 @@ app: typer.Typer = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,  # a traceback with local variables could show a key
 )
-for _command in (init, check, explain, status, demo):
+for _command in (init, check, explain, status, embed, demo):
     app.command()(_command)
+app.add_typer(cache, name="cache")
 
 
 def _tell_version(is_asked: bool) -> None:

@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from shim.config_error import ConfigError
+from shim.embed.errors import ShimEmbedError
 
 BAD_USE = 2
 """Exit code where nothing could be asked at all; 1 is kept for an answer that is not good."""
@@ -25,7 +26,7 @@ class Commands(TyperGroup):
         """Run a command. Complaints, wrong configurations and missing packages end in exit code 2."""
         try:
             return super().invoke(ctx)
-        except (Complaint, ConfigError) as wrong:
+        except (Complaint, ConfigError, ShimEmbedError) as wrong:
             text = str(wrong)
         except ImportError as missing:  # an extra, such as PyYAML for a LiteLLM file
             text = str(missing)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
+import numpy as np
 
 from shim import AsyncOpenAI, OpenAI, Router
+from shim.embed import EmbeddingStoppedError
 
 FAMILY = "fam"
 MODELS = {"embedding": "emb-small", "chat": "chat-a"}
@@ -78,6 +82,64 @@ def configuration(providers: Sequence[Mapping[str, Any]], config: Mapping[str, A
         },
         "policy": _policy(config),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """What a dataset case looks at: `vectors` with None where there is none, `failed` rows with the reason, and
+    `missing` rows, which were blank or never reached."""
+
+    vectors: list[list[float] | None]
+    failed: dict[int, str]
+    missing: list[int]
+
+
+def _dataset(job: Any) -> Dataset:
+    """The rows of a job; blank cells are missing rather than failed."""
+    matrix = job.vectors
+    errors = {row.index: row for row in job.errors.itertuples(index=False)}
+    blank = [row for row, error in errors.items() if error.kind in ("null", "empty")]
+    rows = [None if np.isnan(vector).any() else vector.tolist() for vector in matrix]
+    if not matrix.shape[1]:
+        rows = [None] * len(rows)
+    failed = {row: error.message for row, error in errors.items() if row not in blank}
+    missing = [row for row, vector in enumerate(rows) if vector is None and row not in failed]
+    return Dataset(rows, failed, missing)
+
+
+class Datasets:
+    """The client of a dataset case."""
+
+    def __init__(self, client: Any, is_async: bool, store: str, concurrency: int) -> None:
+        self._client, self._is_async = client, is_async
+        self._choices = {"store": store, "concurrency": concurrency, "patience": 3.0, "progress": False}
+
+    def embed_dataset(self, model: str, rows: list[Any], batch_size: int) -> Dataset:
+        """Embed the rows; what is raised carries what there is as `partial`."""
+        choices = {"family": model, "batch_size": batch_size, **self._choices}
+        try:
+            if self._is_async:
+                return _dataset(asyncio.run(self._awaited(rows, choices)))
+            return _dataset(self._client.embed(rows, **choices))
+        except EmbeddingStoppedError as error:
+            error.partial = _dataset(error.job)  # type: ignore[attr-defined]
+            raise
+
+    async def _awaited(self, rows: list[Any], choices: dict[str, Any]) -> Any:
+        async with self._client:
+            return await self._client.embed(rows, **choices)
+
+    def close(self) -> None:
+        if not self._is_async:
+            self._client.close()
+
+
+def make_dataset_client(
+    kind: str, providers: Sequence[Mapping[str, Any]], config: Mapping[str, Any], *, store: str, is_async: bool
+) -> Datasets:
+    """The client of a dataset case, sync or async, with a store of its own."""
+    client = make_client("async" if is_async else "sync", providers, config, flavour=None)
+    return Datasets(client, is_async, store, int(config.get("concurrency", 4)))
 
 
 def make_client(kind: str, providers: Sequence[Mapping[str, Any]], config: Mapping[str, Any], *, flavour: Any) -> Any:

@@ -7,12 +7,13 @@ import gc
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.cases.adapter import make_client
+from tests.cases.adapter import make_client, make_dataset_client
 from tests.shared_data import cases_dir
 
 FOLDER = cases_dir()
@@ -30,9 +31,10 @@ pytestmark = [
 ]
 
 
-def _scripted() -> list[dict[str, Any]]:
+def _scripted(*, datasets: bool) -> list[dict[str, Any]]:
     cases = json.loads((FOLDER / "cases.json").read_text())["cases"]
-    return [case for case in cases if case.get("script") and case["script"]["call"].get("api") != DATASET]
+    scripted = [case for case in cases if case.get("script")]
+    return [case for case in scripted if (case["script"]["call"].get("api") == DATASET) is datasets]
 
 
 def _is_cancelled(case: dict[str, Any]) -> bool:
@@ -45,7 +47,8 @@ def _has_steps(case: dict[str, Any]) -> bool:
     return bool(call.get("steps")) or int(call.get("times", 1)) > 1
 
 
-CASES = _scripted()
+CASES = _scripted(datasets=False)
+DATASET_CASES = _scripted(datasets=True)
 
 
 def _params() -> list[Any]:
@@ -70,8 +73,9 @@ def _collect(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 def test_all_scripted_cases_are_here() -> None:
-    """The cases of the reference data that concern calls: none is lost by the selection above."""
+    """The cases of the reference data: none is lost by the selection above."""
     assert len(CASES) == 85
+    assert len(DATASET_CASES) == 8
 
 
 @pytest.mark.parametrize(("case", "kind", "library"), _params())
@@ -80,5 +84,16 @@ def test_case(case: dict[str, Any], kind: str, library: str) -> None:
     factory = functools.partial(make_client, flavour=httpx if library == "httpx" else None)
 
     failures, _ = runner.run_case(case, factory, kind=kind)
+
+    assert failures == []
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("case", DATASET_CASES, ids=lambda case: case["id"])
+def test_dataset_case(case: dict[str, Any], is_async: bool, tmp_path: Path) -> None:
+    """What must come out of a whole dataset comes out."""
+    factory = functools.partial(make_dataset_client, store=str(tmp_path), is_async=is_async)
+
+    failures, _ = runner.run_case(case, factory, kind="sync")
 
     assert failures == []

@@ -1,0 +1,327 @@
+"""Decides which batch goes where and when, and what follows from how it ended. Pure: time and chance come in.
+
+The sync and the async job, one process or many, are this machine with different drivers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from shim.embed.batches import Backlog, Batch, Item
+from shim.embed.cells import RowError
+from shim.embed.lanes import Allowance, Lane
+from shim.embed.trouble import Failure, Trouble, is_outage, kind_of
+
+SUSPECT_AFTER = 2
+"""Failures of a batch, with others succeeding meanwhile, after which the fault is taken to be in one of its rows."""
+GIVE_UP_AFTER = 5
+"""Failures of a single text, with others succeeding meanwhile, after which it is left as an error row."""
+LONGEST_TOLD_PAUSE = 3600.0
+"""Seconds that a job waits where providers themselves say when they are back."""
+
+
+class StopReason(str, Enum):
+    """Why a job ended before its last row."""
+
+    NO_ROUTE = "no route is left"
+    TOO_MANY_ERRORS = "too many rows failed"
+    COST_LIMIT = "the spending limit is reached"
+    ROW_LIMIT = "the row limit is reached"
+
+    @property
+    def was_asked_for(self) -> bool:
+        """Whether the caller set the limit: then it is no error."""
+        return self in (StopReason.COST_LIMIT, StopReason.ROW_LIMIT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What the caller allows. `patience` is seconds without any progress while routes fail; money is US dollars."""
+
+    patience: float = 300.0
+    limit_cost: float | None = None
+    limit_rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Ask one route for the vectors of one batch."""
+
+    number: int
+    route: str
+    batch: Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A text that will have no vector."""
+
+    item: Item
+    error: RowError
+
+
+@dataclass(slots=True)
+class Machine:
+    """`lanes` in the order of the configuration. `now` is seconds on a clock that never goes back."""
+
+    lanes: Sequence[Lane]
+    rules: Rules
+    now: float
+    backlog: Backlog = field(default_factory=Backlog)
+    stopped: StopReason | None = None
+    stop_message: str = ""
+    spent: float = 0.0
+    sent_rows: int = 0
+    requests: int = 0
+    retries: int = 0
+    splits: int = 0
+    progress_at: float = field(init=False)
+    _flying: dict[int, Send] = field(default_factory=dict)
+    _reserved: float = 0.0
+    _numbers: int = 0
+
+    def __post_init__(self) -> None:
+        self.progress_at = self.now
+
+    # -- what comes in
+
+    def add(self, items: Iterable[Item], suspects: Iterable[Item] = ()) -> None:
+        """More texts. Each of the `suspects`, which a provider has refused before, goes alone."""
+        self.backlog.fresh.extend(items)
+        self.backlog.again.extend(Batch([item], item.tokens, is_suspect=True) for item in suspects)
+
+    def dispatch(self, now: float) -> list[Send]:
+        """The requests to start now."""
+        sends: list[Send] = []
+        while self.stopped is None and len(self.backlog):
+            send = self._next(now)
+            if send is None:
+                break
+            sends.append(send)
+        if sends or self._flying or self.stopped is not None or not len(self.backlog):
+            return sends
+        if any(lane.can_take(now) for lane in self.lanes) and self.backlog.reconsider():
+            return self.dispatch(now)  # the routes that could have served it are out: asked again, the others say why
+        self._look_for_an_end(now)
+        return []
+
+    def wake_at(self, now: float) -> float | None:
+        """The instant at which `dispatch` may have more to do, if nothing ends before; None if only an end can help."""
+        if self.stopped is not None or not len(self.backlog):
+            return None
+        waits = [lane.paused_until for lane in self.lanes if not lane.is_out and lane.paused_until > now]
+        return min(waits, default=None)
+
+    def succeeded(self, send: Send, tokens: int | None, cost: float | None, now: float) -> None:
+        """The batch has its vectors."""
+        lane = self._land(send)
+        lane.succeeded(now)
+        lane.rows += len(send.batch.items)
+        used = send.batch.tokens if tokens is None else tokens
+        self.spent += cost if cost is not None else (lane.price or 0.0) * used
+        self.progress_at = now
+
+    def paced(self, send: Send, allowance: Allowance, now: float) -> None:
+        """What the provider's headers leave, beside a good answer."""
+        self._lane(send.route).paced(allowance, send.batch.tokens, now)
+
+    def failed(self, send: Send, failure: Failure, now: float, jitter: float) -> list[Lost]:
+        """The batch has none: it comes again, in parts or whole, or its last text is lost."""
+        lane, batch = self._land(send), send.batch
+        lane.failed(failure, now, jitter)
+        batch.asked += len(failure.attempts) or 1
+        batch.last_route = send.route
+        match failure.trouble:
+            case Trouble.LIMITED | Trouble.BARRED | Trouble.BROKEN:
+                self.backlog.again.append(batch)
+                return []
+            case Trouble.UNSUITABLE:
+                return self._unsuitable(lane, batch, failure, now)
+            case Trouble.REFUSED:
+                if self._has_learnt(lane, batch, failure):
+                    self.backlog.again.appendleft(batch)
+                    return []
+                return self._find_bad_row(batch, failure, now)
+            case Trouble.SPOILT | Trouble.DOWN:
+                return self._maybe_at_fault(batch, failure, now)
+
+    def dropped(self, send: Send) -> None:
+        """The request was cancelled: as if it had never been made."""
+        self._land(send)
+        self.backlog.put_back(send.batch)
+
+    def stop(self, reason: StopReason, message: str) -> None:
+        """Start nothing more."""
+        if self.stopped is None:
+            self.stopped, self.stop_message = reason, message
+
+    # -- what it is at
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._flying)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to do, now or later, with what was added so far."""
+        return not self._flying and (self.stopped is not None or not len(self.backlog))
+
+    def waits_for(self, now: float) -> tuple[float, str] | None:
+        """Until when nothing can start, and why; None while work goes on."""
+        at = self.wake_at(now)
+        if at is None or self._flying or any(lane.can_take(now) for lane in self.lanes):
+            return None
+        lane = min((lane for lane in self.lanes if not lane.is_out), key=lambda lane: lane.paused_until)
+        return at, f"{lane.route}: {lane.trouble or 'paced by its rate-limit headers'}"
+
+    # -- routes
+
+    def _lane(self, route: str) -> Lane:
+        return next(lane for lane in self.lanes if lane.route == route)
+
+    def _land(self, send: Send) -> Lane:
+        del self._flying[send.number]
+        lane = self._lane(send.route)
+        lane.in_flight -= 1
+        self._reserved -= (lane.price or 0.0) * send.batch.tokens
+        return lane
+
+    def _next(self, now: float) -> Send | None:
+        for lane, better in self._candidates(now):
+            batch = self.backlog.take(lane.route, lane.limits, better)
+            if batch is None:
+                continue
+            batch = self._within_rows(batch)
+            if batch is None or not self._within_cost(lane, batch):
+                return None
+            return self._start(lane, batch)
+        return None
+
+    def _candidates(self, now: float) -> list[tuple[Lane, frozenset[str]]]:
+        """Routes that take work, most headroom first: those of the best priority that its provider does not hold back.
+
+        A route of lower priority joins while every better one is rate limited or out. Otherwise it takes only what no
+        better one can serve: the set beside it names those.
+        """
+        open_tier = min((lane.tier for lane in self.lanes if not lane.is_held(now)), default=0)
+        ready = sorted((lane for lane in self.lanes if lane.can_take(now)), key=lambda lane: -lane.headroom)
+        if self.backlog.again:  # what has just failed on one route goes to another first
+            last = self.backlog.again[0].last_route
+            ready.sort(key=lambda lane: lane.route == last)
+        found = [(lane, frozenset[str]()) for lane in ready if lane.tier <= open_tier]
+        lower = [lane for lane in ready if lane.tier > open_tier]
+        return found + [(one, frozenset(lane.route for lane in self.lanes if lane.tier < one.tier)) for one in lower]
+
+    def _start(self, lane: Lane, batch: Batch) -> Send:
+        self._numbers += 1
+        send = Send(self._numbers, lane.route, batch)
+        self._flying[send.number] = send
+        lane.in_flight += 1
+        self._reserved += (lane.price or 0.0) * batch.tokens
+        self.requests += 1
+        self.sent_rows += 0 if batch.asked else len(batch.items)
+        self.retries += 1 if batch.asked else 0
+        return send
+
+    # -- limits
+
+    def _within_rows(self, batch: Batch) -> Batch | None:
+        limit = self.rules.limit_rows
+        if limit is None or batch.asked:
+            return batch
+        room = limit - self.sent_rows
+        if room >= len(batch.items):
+            return batch
+        if room <= 0:
+            self.backlog.put_back(batch)
+            self.stop(StopReason.ROW_LIMIT, f"the limit of {limit:,} rows for this run is reached")
+            return None
+        first = Batch(batch.items[:room], sum(item.tokens for item in batch.items[:room]))
+        rest = batch.items[room:]
+        self.backlog.put_back(Batch(rest, sum(item.tokens for item in rest)))
+        return first
+
+    def _within_cost(self, lane: Lane, batch: Batch) -> bool:
+        limit = self.rules.limit_cost
+        if limit is None:
+            return True
+        cost = (lane.price or 0.0) * batch.tokens
+        if self.spent + self._reserved + cost <= limit:
+            return True
+        self.backlog.put_back(batch)
+        if not self._flying:  # what is in flight may turn out cheaper than it was reckoned
+            self.stop(
+                StopReason.COST_LIMIT,
+                f"the next request would pass the limit of ${limit:g} (spent so far: ${self.spent:.4f})",
+            )
+        return False
+
+    def _look_for_an_end(self, now: float) -> None:
+        """Nothing runs and nothing can start: wait, or see that waiting is no use."""
+        usable = [lane for lane in self.lanes if not lane.is_out]
+        if not usable:
+            self.stop(StopReason.NO_ROUTE, f"no route is left: {self._troubles()}")
+            return
+        for lane in usable:
+            allowed = max(self.rules.patience, LONGEST_TOLD_PAUSE if lane.pause_is_told else 0.0)
+            if lane.paused_until <= self.progress_at + allowed:
+                return
+        quiet = max(now - self.progress_at, 0.0)
+        soonest = min(lane.paused_until for lane in usable) - now
+        about = f"nothing has succeeded for {quiet:.0f} s and no route is back within {soonest:.0f} s"
+        self.stop(StopReason.NO_ROUTE, f"{about}: {self._troubles()}")
+
+    def _troubles(self) -> str:
+        return "; ".join(f"{lane.route}: {lane.trouble}" for lane in self.lanes if lane.trouble) or "no route answers"
+
+    # -- what follows a failure
+
+    def _unsuitable(self, lane: Lane, batch: Batch, failure: Failure, now: float) -> list[Lost]:
+        if self._has_learnt(lane, batch, failure):
+            self.backlog.again.appendleft(batch)
+            return []
+        if len(batch.items) > 1:
+            return self._find_bad_row(batch, failure, now)
+        batch.unsuitable |= {lane.route}
+        if any(other.route not in batch.unsuitable and not other.is_out for other in self.lanes):
+            self.backlog.again.append(batch)
+            return []
+        return self._lose(batch, failure, now)
+
+    def _has_learnt(self, lane: Lane, batch: Batch, failure: Failure) -> bool:
+        """Whether the refusal named a limit: then all further batches keep to it."""
+        limits = lane.limits.learnt(failure.message, len(batch.items), batch.tokens)
+        if limits is None or (limits == lane.limits and batch.fits(limits)):
+            return False
+        lane.limits = limits
+        return True
+
+    def _find_bad_row(self, batch: Batch, failure: Failure, now: float) -> list[Lost]:
+        if len(batch.items) == 1:
+            return self._lose(batch, failure, now)
+        self.splits += 1
+        self.backlog.again.extendleft(reversed(batch.halves()))
+        return []
+
+    def _maybe_at_fault(self, batch: Batch, failure: Failure, now: float) -> list[Lost]:
+        """A failure that may be the route's or the batch's: it is the batch's if others succeed meanwhile."""
+        batch.tries += 1
+        batch.failed_at = now if batch.failed_at is None else batch.failed_at
+        others_succeed = any((lane.last_ok_at or -1.0) >= batch.failed_at for lane in self.lanes)
+        answers_come = failure.trouble is Trouble.SPOILT or not is_outage(failure.status)
+        is_alone = not self._flying and not len(self.backlog)
+        at_fault = others_succeed or (answers_come and (batch.is_suspect or is_alone))
+        enough = SUSPECT_AFTER if len(batch.items) > 1 else GIVE_UP_AFTER
+        if batch.is_suspect and answers_come and len(batch.items) > 1:
+            enough = 1
+        if at_fault and batch.tries >= enough:
+            return self._find_bad_row(batch, failure, now)
+        self.backlog.again.append(batch)
+        return []
+
+    def _lose(self, batch: Batch, failure: Failure, now: float) -> list[Lost]:
+        self.progress_at = now
+        error = RowError(kind_of(failure), failure.message, batch.last_route, batch.asked)
+        return [Lost(item, error) for item in batch.items]
