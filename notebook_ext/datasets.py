@@ -17,13 +17,13 @@ def embed(names: MutableMapping[str, Any], arguments: Namespace) -> Any:
     held = names[arguments.name]
     client = client_of(names, arguments.client)
     texts = texts_of(held, arguments.name, arguments.column)
-    settings = {"family": arguments.family} if arguments.family else {}
-    job = client.embed(texts, **settings)
-    vectors = list(job.vectors)
-    if is_table(held):
-        held[arguments.into] = vectors
+    job = client.embed(texts, family=arguments.family)
+    if not is_table(held):
+        names[arguments.into] = job.vectors
+    elif hasattr(held, "with_columns"):  # polars: a frame is never changed, so the variable gets the new one
+        names[arguments.name] = held.with_columns(type(held)({arguments.into: list(job.vectors)}))
     else:
-        names[arguments.into] = vectors
+        held[arguments.into] = list(job.vectors)
     return job
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from notebook_ext import jobs, render, session
 from notebook_ext.displays import Displays
 from notebook_ext.feed import Feed
+from shim import roster
 from shim.events import Event, JobProgress
 from shim.roster import routers, unwatch_routers, watch_routers
 from shim.router import Router
@@ -81,9 +82,11 @@ class JobBars:
             for router in routers():
                 router.subscribe(self)
             watch_routers(self._listen)
+            roster.jobs_are_shown = True
 
     def remove(self) -> None:
         """Listen no more."""
+        roster.jobs_are_shown = False
         unwatch_routers(self._listen)
         for router in routers():
             router.unsubscribe(self)

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from shim.router import Router
 
-__all__ = ["routers", "unwatch_routers", "watch_routers"]
+__all__ = ["jobs_are_shown", "routers", "unwatch_routers", "watch_routers"]
 
 log = logging.getLogger("shim")
 
 Watcher = Callable[["Router"], None]
+
+jobs_are_shown = False
+"""Whether something shows the progress of every dataset job already: then a job needs no bar of its own."""
 
 _known: list[weakref.ref[Router]] = []
 _watchers: tuple[Watcher, ...] = ()  # replaced, never changed in place

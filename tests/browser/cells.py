@@ -31,10 +31,10 @@ def attempt(seconds):
         verdict=Verdict.OK, scope=None, reason="ok", message="", status=200, started_at=time.time(), duration=seconds)
 
 def flood(rate, seconds):
-    emit, begun, told = client.router._board.bus.emit, time.monotonic(), 0
+    publish, begun, told = client.router.publish, time.monotonic(), 0
     while (gone := time.monotonic() - begun) < seconds:
         while told < rate * gone:
-            emit(AttemptFinished("x", attempt(0.001 * (told % 50)), "answer"))
+            publish(AttemptFinished("x", attempt(0.001 * (told % 50)), "answer"))
             told += 1
         time.sleep(0.002)
     return told
@@ -42,7 +42,7 @@ def flood(rate, seconds):
 JOB = """
 from shim.events import JobProgress, JobState
 def tell_job(done, state=JobState.RUNNING, message=""):
-    client.router._board.bus.emit(JobProgress(job_id="job-1", family="fast", state=state, rows=1000, done=done,
+    client.router.publish(JobProgress(job_id="job-1", family="fast", state=state, rows=1000, done=done,
         failed=1, cached=10, duplicates=5, requests=done // 100, tokens=done * 9, cost=0.01, elapsed=done / 400,
         rate=400.0, eta=(1000 - done) / 400, in_flight=2, shares={"one/small": done // 2, "two/small": done // 3},
         message=message, waiting_until=None, at=time.time()))

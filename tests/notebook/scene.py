@@ -309,6 +309,7 @@ SPACES = (
         "bge-m3 native any",
         "https://lab.example/v1 bge-m3",
         {"https://lab.example/v1 bge-m3": 0.0, "https://together.example/v1 BAAI/bge-m3": 0.004},
+        "0123456789ab",
     ),
 )
 
