@@ -79,7 +79,9 @@ def _steps(attempts: Sequence[Attempt]) -> list[tuple[Attempt, Look, str]]:
             probes.setdefault(attempt.route, []).append(attempt)
         else:
             steps.append((attempt, look_of(attempt), said_of(attempt)))
-    return [_check(one) for one in probes.values()] + steps
+    # A probe that failed ended its attempt in the same way: that is told once.
+    ended = {(attempt.route, attempt.reason) for attempt, look, _ in steps if look != "ok"}
+    return [_check(one) for one in probes.values() if (one[-1].route, one[-1].reason) not in ended] + steps
 
 
 def _check(probes: list[Attempt]) -> tuple[Attempt, Look, str]:

@@ -72,13 +72,14 @@ class Fold:
     def _attempt(self, attempt: Attempt) -> None:
         if attempt.purpose is Purpose.SPACE_CHECK:
             self.space_checks += 1
+            return  # how it ended is how the attempt ended that it was made for
         if is_rehearsal(attempt):
             return
-        if attempt.verdict is not Verdict.OK:
-            self.lost_cost += attempt.cost or 0.0
-        if attempt.verdict is Verdict.OK and attempt.purpose is not Purpose.SPACE_CHECK:
+        if attempt.verdict is Verdict.OK:
             self._latency(attempt)
-        elif attempt.verdict is not None and attempt.verdict is not Verdict.OK:
+            return
+        self.lost_cost += attempt.cost or 0.0
+        if attempt.verdict is not None:
             self._trouble(attempt.verdict, attempt)
 
     def _latency(self, attempt: Attempt) -> None:

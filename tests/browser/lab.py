@@ -176,8 +176,9 @@ class Notebook:
             self.page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
 
     def wait_until_idle(self) -> None:
-        """Until the kernel has nothing to do."""
+        """Until the kernel has nothing to do, and no longer turns away what comes right after a failed cell."""
         self.page.wait_for_function(_KERNEL, timeout=30_000)
+        self.page.wait_for_timeout(500)
 
     def execute(self, code: str) -> str:
         """Run code in the kernel beside the notebook; what it printed."""

@@ -14,6 +14,7 @@ from tests.notebook.scene import NOW, attempt, call, failure, finished, fold, jo
 LAB = "lab/bge-m3"
 LIMIT = failure(LAB, Verdict.TRANSIENT, "rate_limit", "slow down", 429)
 REHEARSED = failure(LAB, Verdict.TRANSIENT, "rate_limit", "rehearsal of HTTP 429", 429, is_rehearsal=True)
+BAD_PROBE = failure(LAB, Verdict.TRANSIENT, "timeout", "timeout", None, purpose=Purpose.SPACE_CHECK)
 PROBE = attempt(LAB, purpose=Purpose.SPACE_CHECK, duration=9.0)
 
 
@@ -39,6 +40,7 @@ NOTHING: dict[str, Any] = {"latencies": {}, "troubles": {}, "endings": {}, "call
         ([finished(LIMIT), finished(LIMIT)], {"troubles": {"rate_limit": 2}}),
         ([finished(attempt(LAB, None, cost=0.25))], {"lost": 0.25}),
         ([finished(PROBE)], {"checks": 1}),
+        ([finished(BAD_PROBE)], {"checks": 1}),
         ([finished(REHEARSED)], {}),
         ([CallFinished(call(attempt(LAB)))], {"calls": 1, "endings": {"ok": 1}}),
         ([CallFinished(call(LIMIT, ending=Ending.EXHAUSTED))], {"calls": 1, "endings": {"exhausted": 1}}),
@@ -50,6 +52,7 @@ NOTHING: dict[str, Any] = {"latencies": {}, "troubles": {}, "endings": {}, "call
         "failures are counted by reason",
         "what a loser cost is lost",
         "a probe is no latency",
+        "a probe that failed is told by its attempt",
         "a rehearsed failure is in no figure",
         "a call that ended well",
         "an exhausted call",

@@ -194,6 +194,14 @@ def test_probes_of_the_space_check_are_one_bar() -> None:
     assert words_of(view) == "lab: space check, 18 probes → lab answered"
 
 
+def test_a_probe_that_failed_is_told_once_by_its_attempt() -> None:
+    more: dict[str, Any] = {"started_at": NOW, "duration": 1.0}
+    probe = failure(LAB, Verdict.TRANSIENT, "timeout", "timeout", None, purpose=Purpose.SPACE_CHECK, **more)
+    view = calls.view(call(probe, failure(LAB, Verdict.TRANSIENT, "timeout", "timeout", None, **more)))
+
+    assert words_of(view) == "lab: timeout"
+
+
 def test_a_rehearsed_attempt_says_so() -> None:
     one = failure(LAB, Verdict.TRANSIENT, "rate_limit", "rehearsal of HTTP 429", 429, is_rehearsal=True)
     view = calls.view(call(one, ending=Ending.EXHAUSTED))
