@@ -35,10 +35,7 @@ def outputs(notebook: Any) -> list[Any]:
 
 def shape(notebook: Any) -> list[list[str]]:
     """The kinds of output of each cell: what may not differ from run to run. Streams may come in pieces."""
-    return [
-        [kind for kind in dict.fromkeys(output.output_type for output in cell.get("outputs", []))]
-        for cell in notebook.cells
-    ]
+    return [list(dict.fromkeys(output.output_type for output in cell.get("outputs", []))) for cell in notebook.cells]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
