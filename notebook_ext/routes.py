@@ -149,7 +149,8 @@ def _error(route: RouteStatus, fold: Fold) -> tuple[str, Tone]:
         return "", "quiet"
     reason, message = words.clean(route.last_reason), words.clean(route.last_message, 160)
     verdict = next((verdict.value for verdict, why in fold.troubles if why == route.last_reason), "transient")
-    return f"{reason}: {message}" if reason else message, _TONES.get(verdict, "warn")
+    is_told_by_message = not reason or message.startswith(reason)  # `timeout: timed out`
+    return message if is_told_by_message else f"{reason}: {message}", _TONES.get(verdict, "warn")
 
 
 def _instant(at: float, left: float | None) -> float | None:

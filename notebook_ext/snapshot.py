@@ -138,7 +138,7 @@ def _figures(families: Sequence[FamilyView], fold: Fold) -> str:
     parts.append(f"{words.count(sum(row.tokens for row in rows))} tokens")
     priced = [row.cost for row in rows if row.cost is not None]
     if priced:
-        lost = f", {words.money(fold.lost_cost)} of it for attempts that lost" if fold.lost_cost else ""
+        lost = f", {words.money(fold.lost_cost)} of it for attempts that lost" if fold.lost_cost >= 0.00005 else ""
         parts.append(f"{words.money(sum(priced))} spent{lost}")
     return " · ".join(parts)
 
