@@ -23,7 +23,7 @@ def panel(target: object = None, *, mode: str = "auto") -> Any:
     """
     from notebook_ext import session
 
-    return session.new_panel(target, mode=mode)
+    return session.panel_for(target, mode=mode)
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:

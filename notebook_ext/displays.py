@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
 Bundle = Mapping[str, Any]
+KEPT = 12
+"""Outputs that are kept up to date; a cell that is run again leaves its old one behind."""
 
 
 class Displays:
@@ -14,7 +17,7 @@ class Displays:
     def __init__(self, live: Callable[[], Bundle] | None, static: Callable[[], Bundle]) -> None:
         self._live = live
         self._static = static
-        self._handles: list[Any] = []
+        self._handles: deque[Any] = deque(maxlen=KEPT)
         self.shows_live = live is not None
 
     def __bool__(self) -> bool:

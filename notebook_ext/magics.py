@@ -110,7 +110,7 @@ class ShimMagics(Magics):  # type: ignore[misc]  # IPython's decorator has no ty
             for panel in session.panels():
                 panel.freeze()
             return
-        session.new_panel(self._router(arguments), mode=arguments.mode)._ipython_display_()
+        session.panel_for(self._router(arguments), mode=arguments.mode)._ipython_display_()
 
     def _status(self, arguments: Namespace) -> Any:
         watch = Watch(self._router(arguments), lambda: None)

@@ -14,6 +14,12 @@ from shim.router import Router
 class Panel(Protocol):
     """What all three kinds of panel can do."""
 
+    place: str | None
+    """The cell that showed it last, where the page tells."""
+
+    kind: str
+    """`widget`, `table` or `text`."""
+
     @property
     def router(self) -> Any:
         """The router that it shows."""
@@ -68,12 +74,18 @@ def router_of(target: object = None) -> Router:
     raise TypeError(f"a client or a router is needed, not {type(target).__name__}")
 
 
-def new_panel(target: object = None, *, mode: str = "auto") -> Any:
-    """A panel for a router or client. `mode`: `widget`, `table`, `text`, or `auto` for the best that works here."""
+def panel_for(target: object = None, *, mode: str = "auto") -> Any:
+    """The panel of a router or client: the one that is live, else a new one. `mode`: `widget`, `table`, `text`, or
+    `auto` for the best that works here. A cell that is run again shows the same panel again."""
     router = router_of(target)
     kind = best_mode() if mode == "auto" else mode
     if kind not in ("widget", "table", "text"):
         raise ValueError(f"mode must be auto, widget, table or text, is {mode!r}")
+    live = next((panel for panel in panels() if panel.router is router and panel.kind == kind), None)
+    return live if live is not None else _new_panel(router, kind)
+
+
+def _new_panel(router: Router, kind: str) -> Any:
     watch = Watch(router, feed.notice)
     panel: Any
     if kind == "widget":
@@ -87,6 +99,17 @@ def new_panel(target: object = None, *, mode: str = "auto") -> Any:
     _panels[:] = [known for known in _panels if known() is not None]
     _panels.append(weakref.ref(panel))
     return panel
+
+
+def appeared(panel: Panel) -> None:
+    """A panel is shown in the cell that runs. One that an earlier run of this cell showed has nobody who sees it."""
+    place = cell_of(current_shell())
+    if place is None:
+        return
+    for other in panels():
+        if other is not panel and other.place == place:
+            other.close()
+    panel.place = place
 
 
 def best_mode() -> str:
@@ -114,21 +137,22 @@ def current_shell() -> Any:
     return None if ipython is None else ipython.get_ipython()
 
 
-def has_page(shell: Any) -> bool:
-    """Whether the cell that ran came from a page that shows cells. Notebook pages name the cell in their request
-    (JupyterLab, Notebook, VS Code); nbclient, papermill and consoles do not."""
+def cell_of(shell: Any) -> str | None:
+    """The cell that runs, as a page that shows cells names it in its request (JupyterLab, Notebook, VS Code). None from
+    nbclient, papermill and consoles, which do not."""
     kernel = getattr(shell, "kernel", None)
     try:
         parent = kernel.get_parent("shell") if kernel is not None else {}
     except Exception:  # noqa: BLE001  another kernel than ipykernel: nothing is known
-        return True
-    return "cellId" in (parent.get("metadata") or {})
+        return None
+    told = (parent.get("metadata") or {}).get("cellId")
+    return None if told is None else str(told)
 
 
 def after_cell(*_: object) -> None:
     """A cell is over: panels whose page is silent show their table."""
     shell = current_shell()
-    page = has_page(shell)
+    page = cell_of(shell) is not None
     for panel in panels():
         panel.settle(has_page=page)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from notebook_ext import render
+from notebook_ext import render, session
 from notebook_ext.displays import Displays
 from notebook_ext.feed import Feed
 from notebook_ext.watch import Watch
@@ -18,6 +18,8 @@ class TablePanel:
     """Shows a router as a table in HTML, four times a second at most. The same members as the live widget has."""
 
     every = EVERY
+    kind = "table"
+    place: str | None = None
 
     def __init__(self, watch: Watch, feed: Feed) -> None:
         self._watch = watch
@@ -66,6 +68,7 @@ class TablePanel:
         return {"text/html": render.to_html(self._last), "text/plain": render.to_text(self._last)}
 
     def _ipython_display_(self) -> None:
+        session.appeared(self)
         self._displays.show()
         self._feed.join(self)
 
@@ -75,6 +78,8 @@ class TablePanel:
 
 class TextPanel(TablePanel):
     """For a terminal: the state whenever it is looked at; nothing moves by itself."""
+
+    kind = "text"
 
     def _ipython_display_(self) -> None:
         print(self)

@@ -10,7 +10,7 @@ from notebook_ext import words
 from notebook_ext.fold import Fold
 from notebook_ext.model import Snapshot
 from notebook_ext.snapshot import Sources, make
-from shim.events import Event, Switched
+from shim.events import Event
 from shim.router import RehearsalStatus, Router, SpaceStatus
 
 BOX = 20_000
@@ -73,10 +73,7 @@ class Watch:
     def _read(self) -> None:
         box, take = self._box, self._fold.take
         while box:
-            event = box.popleft()
-            if isinstance(event, Switched):
-                self._spaces_as_of = -1
-            take(event)
+            take(box.popleft())
 
     def _known_spaces(self) -> Sequence[SpaceStatus]:
         """Read from disk, so only when a probe has changed them."""

@@ -10,7 +10,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from notebook_ext import actions, render
+from notebook_ext import actions, render, session
 from notebook_ext.displays import Displays
 from notebook_ext.feed import GAP, Feed
 from notebook_ext.watch import Watch
@@ -28,6 +28,8 @@ class PanelWidget(anywidget.AnyWidget):
     shows the last state; `close()` ends it without a trace.
     """
 
+    kind = "widget"
+    place: str | None = None
     _esm = _HERE / "panel.js"
     _css = _HERE / "panel.css"
     snapshot = traitlets.Dict().tag(sync=True)
@@ -74,6 +76,7 @@ class PanelWidget(anywidget.AnyWidget):
     # -- on the page
 
     def _ipython_display_(self) -> None:
+        session.appeared(self)
         self._displays.show()
         self._expect_hello()
 

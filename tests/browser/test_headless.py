@@ -59,6 +59,19 @@ def test_without_anywidget_it_is_a_table_that_moves(tmp_path: Path) -> None:
     assert "6 answers" in data["text/html"]
 
 
+def test_a_router_of_another_thread_and_loop(tmp_path: Path) -> None:
+    cell = (
+        "import asyncio\n"
+        "async def works():\n"
+        "    its = shim.AsyncOpenAI(router=client.router, max_retries=0)\n"
+        "    for _ in range(3): await its.chat.completions.create(model='fast', messages=[])\n"
+        "    await its.close()\n"
+        "thread = threading.Thread(target=lambda: asyncio.run(works())); thread.start(); thread.join()"
+    )
+
+    assert "3 answers" in shown(executed(tmp_path, STAGE, LOAD, cell), 1)[0]["text/html"]
+
+
 def test_without_ipywidgets_either(tmp_path: Path) -> None:
     hide = "import sys\nfor name in ('anywidget', 'ipywidgets', 'comm'): sys.modules[name] = None"
     assert "5 answers" in shown(executed(tmp_path, hide, STAGE, LOAD, CALLS), 2)[0]["text/html"]

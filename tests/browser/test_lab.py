@@ -166,6 +166,19 @@ def test_a_frozen_panel_is_a_table_in_the_saved_notebook(page: Any, opened: Open
     assert "5 answers" in data["text/plain"]
 
 
+def test_a_cell_that_is_run_again_makes_no_second_panel(page: Any, opened: Open) -> None:
+    """Neither where its router is the same, nor where the notebook was run anew and made another."""
+    notebook = opened(LOAD, CALLS)
+    has_text(page, "5 answers")
+    notebook.execute("%shim panel")
+    for _ in range(3):
+        notebook.run_all()
+    has_text(page, "5 answers")
+
+    assert notebook.execute("import notebook_ext.session as s; print(len(s.panels()))") == "1\n"
+    assert page.locator(".shim-panel").count() == 1
+
+
 def test_nothing_is_left_when_it_is_unloaded(page: Any, opened: Open) -> None:
     notebook = opened(LOAD, CALLS)
     notebook.panel.wait_for()

@@ -89,10 +89,8 @@ def test_the_stop_button_cancels_waits_and_raises(monkeypatch: pytest.MonkeyPatc
 
     class Interrupted(loop.Future):  # type: ignore[type-arg]
         def result(self, timeout: float | None = None) -> object:
-            if not under_way.is_set():
-                assert under_way.wait(5)
-                raise KeyboardInterrupt
-            return super().result(timeout)
+            assert under_way.wait(5)
+            raise KeyboardInterrupt
 
     monkeypatch.setattr(loop, "Future", Interrupted)
     with pytest.raises(KeyboardInterrupt):

@@ -107,7 +107,7 @@ def test_it_says_one_line_and_loading_twice_is_as_once(shell: Any, capsys: pytes
 
 def test_unloading_leaves_nothing(shell: Any, client: shim.OpenAI) -> None:
     assert shell.find_line_magic("shim") is not None
-    panel = session.new_panel(client, mode="table")
+    panel = session.panel_for(client, mode="table")
     panel._ipython_display_()
     notebook_ext.run(_nothing())
     notebook_ext.unload_ipython_extension(shell)
@@ -128,6 +128,16 @@ def test_unloading_leaves_nothing(shell: Any, client: shim.OpenAI) -> None:
 
 
 async def _nothing() -> None: ...
+
+
+def test_a_cell_that_is_run_again_shows_the_same_panel(shell: Any, client: shim.OpenAI) -> None:
+    first = session.panel_for(client, mode="table")
+    first._ipython_display_()
+    assert session.panel_for(client.router, mode="table") is first
+    assert session.panel_for(client, mode="text") is not first
+    first.freeze()
+
+    assert session.panel_for(client, mode="table") is not first
 
 
 # -- without a router
