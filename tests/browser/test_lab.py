@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -85,6 +86,7 @@ def test_every_theme_can_be_read(page: Any, opened: Open, name: str) -> None:
     assert violations(page) == []
 
 
+@pytest.mark.skipif(version("ipykernel").startswith("6."), reason="ipykernel 6 hears a page after the cell")
 def test_a_button_works_while_a_cell_awaits(page: Any, opened: Open) -> None:
     notebook = opened(LOAD, "import asyncio")
     notebook.panel.wait_for()
