@@ -190,9 +190,14 @@ def _pairs(query: str) -> list[tuple[str, str]]:
 
 
 def secrets_in(environ: Mapping[str, str]) -> set[str]:
-    """The values of the variables whose names speak of a key, a token or a secret."""
+    """The values of the variables whose names speak of a key, a token or a secret, and which look like one: what is
+    an ordinary word would be masked here, and not where the variable is missing."""
     speaks = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD)(?:_|$)", re.I)
-    return {value for name, value in environ.items() if speaks.search(name) and len(value) >= 8}
+    return {value for name, value in environ.items() if speaks.search(name) and _is_random(value)}
+
+
+def _is_random(value: str) -> bool:
+    return len(value) >= 12 and any(letter.isdigit() for letter in value)
 
 
 __all__ = ["MASK", "Finding", "Said", "Scrubber", "secrets_in"]

@@ -158,8 +158,14 @@ def test_a_short_secret_is_no_reason_to_mask_every_word() -> None:
 
 
 def test_the_environment_gives_its_secrets() -> None:
-    environ = {"OPENAI_API_KEY": KEY, "HF_TOKEN": "made-up-token", "KEYBOARD": "de-latin1-nodead", "MY_KEY": "short"}
-    assert secrets_in(environ) == {KEY, "made-up-token"}
+    environ = {
+        "OPENAI_API_KEY": KEY,
+        "HF_TOKEN": "made-up-token-1",
+        "KEYBOARD": "de-latin1-nodeadkeys",
+        "MY_KEY": "short1",
+        "KEY_STORE": "an-ordinary-name",
+    }
+    assert secrets_in(environ) == {KEY, "made-up-token-1"}
 
 
 async def test_a_cassette_of_a_leaky_server_holds_nothing(face: Face, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import openai
 import pytest
 
 import shim
-from shim.testing import CassetteError, UnrecordedRequest, UnusedRecordings, use_cassette
+from shim.testing import CassetteError, FakeProvider, UnrecordedRequest, UnusedRecordings, answers, use_cassette
 from shim.testing.cassette import Cassette
 from shim.testing.deck import DECK
 from shim.testing.pieces import pieces
@@ -374,6 +374,21 @@ def test_record_modes(mode: str, recorded: list[str], asked: list[str], expected
 def reading(path: Path) -> Cassette:
     with use_cassette(path) as cassette:
         return cassette
+
+
+def test_a_cassette_that_is_replaced_forgets_what_it_said_of_itself(tmp_path: Path) -> None:
+    write(tmp_path / "a.yaml", "a")
+    with Server(says()) as server, use_cassette(tmp_path / "a.yaml", record="all", about={"note": "new"}):
+        ask("a", server.base_url)
+    assert set(reading(tmp_path / "a.yaml").metadata) == {"source", "recorded_at", "note"}
+
+
+def test_a_scripted_provider_comes_before_a_cassette(tmp_path: Path) -> None:
+    write(tmp_path / "a.yaml", "a")
+    with use_cassette(tmp_path / "a.yaml") as cassette, FakeProvider(answers.says("scripted"), name="other") as other:
+        assert ask("a", other.base_url) == "scripted"
+        assert ask("a") == "a"
+    assert len(cassette.played) == 1
 
 
 def test_a_block_that_fails_saves_nothing(tmp_path: Path) -> None:
