@@ -25,7 +25,7 @@ from tests.support.situations import ALL, Situation, router_for, run, verdicts  
 CASSETTES = ROOT / "cassettes"
 
 
-async def record(server: Server, situation: Situation, base_url: str) -> None:
+async def record(server: Server, situation: Situation, base_url: str, work: Path) -> None:
     """One situation, asked of one server, as one cassette."""
     path = CASSETTES / server.name / f"{situation.name}.yaml"
     path.unlink(missing_ok=True)
@@ -36,7 +36,8 @@ async def record(server: Server, situation: Situation, base_url: str) -> None:
         "situation": situation.name,
         "client": f"openai {importlib.metadata.version('openai')}",
     }
-    taped = use_cassette(path, record="all", hosts={base_url: f"http://{server.name}.invalid"}, about=about)
+    hosts = {base_url: f"http://{server.name}.invalid"}
+    taped = use_cassette(path, record="all", hosts=hosts, about=about, secrets=(str(work),))  # tracebacks name it
     with taped as cassette:
         async with shim.AsyncOpenAI(
             router=router, base_url=base_url, api_key="none", max_retries=0, timeout=120
@@ -97,7 +98,7 @@ def main() -> int:
             with started(server, place, work) as base_url:
                 for situation in server.situations:
                     if not arguments.only or situation.name in arguments.only:
-                        asyncio.run(record(server, situation, base_url))
+                        asyncio.run(record(server, situation, base_url, work))
     return 0
 
 

@@ -12,21 +12,29 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from shim.testing import answers as answers
     from shim.testing import faults as faults
+    from shim.testing.answers import Answer as Answer
     from shim.testing.cassette import Cassette as Cassette
     from shim.testing.cassette import UnrecordedRequest as UnrecordedRequest
     from shim.testing.cassette import UnusedRecordings as UnusedRecordings
     from shim.testing.clock import FakeClock as FakeClock
     from shim.testing.provider import FakeProvider as FakeProvider
     from shim.testing.provider import serve as serve
+    from shim.testing.recording import Asked as Asked
     from shim.testing.recording import CassetteError as CassetteError
+    from shim.testing.recording import Recording as Recording
+    from shim.testing.recording import Said as Said
     from shim.testing.routers import router_over as router_over
     from shim.testing.use import use_cassette as use_cassette
 
 _PLACES = {
+    "Answer": "answers",
+    "Asked": "recording",
     "Cassette": "cassette",
     "CassetteError": "recording",
     "FakeClock": "clock",
     "FakeProvider": "provider",
+    "Recording": "recording",
+    "Said": "recording",
     "UnrecordedRequest": "cassette",
     "UnusedRecordings": "cassette",
     "router_over": "routers",
@@ -35,10 +43,14 @@ _PLACES = {
 }
 
 __all__ = [
+    "Answer",
+    "Asked",
     "Cassette",
     "CassetteError",
     "FakeClock",
     "FakeProvider",
+    "Recording",
+    "Said",
     "UnrecordedRequest",
     "UnusedRecordings",
     "answers",

@@ -89,9 +89,9 @@ class Cassette:
         except FileNotFoundError:
             return
         self._is_new = not recordings
-        self.metadata = metadata
         if self.mode is Mode.ALL:
             return
+        self.metadata = metadata
         self.recordings = tuple(recordings)
         for number, recording in enumerate(recordings):
             self._waiting[self._key(recording.asked)].append(number)

@@ -50,13 +50,13 @@ class Deck:
                 self._patches = None
         _opened_here.set(tuple(one for one in _opened_here.get() if one is not cassette))
 
-    def current(self) -> Cassette:
-        """The cassette that a request made here goes to."""
+    def current(self) -> Cassette | None:
+        """The cassette that a request made here goes to; None for one that comes when all are closed."""
         is_open = self._open
         for cassette in reversed(_opened_here.get()):
             if cassette in is_open:
                 return cassette
-        return is_open[-1]
+        return is_open[-1] if is_open else None
 
     def _patched(self) -> ExitStack:
         with ExitStack() as patches:
@@ -87,6 +87,9 @@ class _Face:
 
     def can_play_response_for(self, request: Any) -> bool:
         cassette = self._deck.current()
+        if cassette is None:  # another thread closed the last one while this request was on its way
+            request.shim = None
+            return False
         headers = {name.lower(): value for name, value in request.headers.items()}
         asked = Asked(request.method, request.uri, headers, request.body or b"")
         said = cassette.play(asked)
@@ -107,6 +110,8 @@ class _Face:
         return request
 
     def append(self, request: Any, response: dict[str, Any]) -> None:
+        if request.shim is None:
+            return
         cassette, number = request.shim
         status = response["status"]
         headers = tuple((name.lower(), value) for name, values in response["headers"].items() for value in values)

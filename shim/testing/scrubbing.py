@@ -39,6 +39,9 @@ _SECRET_QUERY = re.compile(r"key|token|secret|sig|passw|auth|session|credential"
 _LONG_BASE64 = re.compile(rb"([A-Za-z0-9+/=]{200,})")
 """Vectors, audio and images: noise in which something that looks like a key is none."""
 
+_TOKEN = re.compile(rb"(?<![A-Za-z0-9_-])(?:eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]{8,}){1,2}|ya29\.[A-Za-z0-9_-]{20,})")
+"""Signed tokens: as long as noise, and told from it by their dots."""
+
 _NOT_BEFORE = rb"(?<![A-Za-z0-9])"
 _LOOKS: tuple[tuple[str, re.Pattern[bytes]], ...] = (
     (
@@ -49,6 +52,7 @@ _LOOKS: tuple[tuple[str, re.Pattern[bytes]], ...] = (
             + rb"|AIza[A-Za-z0-9_-]{10,})"
         ),
     ),
+    ("looks like a key", re.compile(_NOT_BEFORE + rb"AKIA[A-Z0-9]{16}(?![A-Za-z0-9])")),
     ("a bearer token", re.compile(rb"(?<=Bearer )[A-Za-z0-9._~+/=-]{8,}", re.I)),
     ("a password in a URL", re.compile(rb'(?<=://)[^/\s:@"\\]{1,200}:[^/\s@"\\]{1,200}(?=@)')),
     (
@@ -156,6 +160,9 @@ class Scrubber:
             if raw in body:
                 found.append(Finding(where, "repeats a key"))
                 body = body.replace(raw, MASK.encode())
+        if _TOKEN.search(body):
+            found.append(Finding(where, "looks like a signed token"))
+            body = _TOKEN.sub(MASK.encode(), body)
         pieces = _LONG_BASE64.split(body)
         for number in range(0, len(pieces), 2):  # the odd ones are long base64
             pieces[number] = _looked_through(pieces[number], where, found)
@@ -183,9 +190,14 @@ def _pairs(query: str) -> list[tuple[str, str]]:
 
 
 def secrets_in(environ: Mapping[str, str]) -> set[str]:
-    """The values of the variables whose names speak of a key, a token or a secret."""
+    """The values of the variables whose names speak of a key, a token or a secret, and which look like one: what is
+    an ordinary word would be masked here, and not where the variable is missing."""
     speaks = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD)(?:_|$)", re.I)
-    return {value for name, value in environ.items() if speaks.search(name) and len(value) >= 8}
+    return {value for name, value in environ.items() if speaks.search(name) and _is_random(value)}
+
+
+def _is_random(value: str) -> bool:
+    return len(value) >= 12 and any(letter.isdigit() for letter in value)
 
 
 __all__ = ["MASK", "Finding", "Said", "Scrubber", "secrets_in"]

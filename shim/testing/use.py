@@ -112,8 +112,11 @@ class use_cassette:  # noqa: N801 - the name that users of vcrpy know
 
     def __call__(self, function: Any) -> Any:
         """Every call of the function opens the cassette anew."""
-        if inspect.isclass(function):
-            raise TypeError(f"use_cassette: decorates functions, {function.__name__} is a class")
+        for kind, is_it in (("class", inspect.isclass), ("generator", _is_generator)):
+            if is_it(function):
+                raise TypeError(
+                    f"use_cassette: decorates functions, {function.__name__} is a {kind}; use a block there"
+                )
 
         @functools.wraps(function)
         def plain(*arguments: Any, **named: Any) -> Any:
@@ -158,6 +161,10 @@ class use_cassette:  # noqa: N801 - the name that users of vcrpy know
         base = _base(url)
         new = self._hosts.get(base)
         return url if new is None else new + url[len(base) :]
+
+
+def _is_generator(function: Any) -> bool:
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
 def path_for(file: Path, name: str) -> Path:

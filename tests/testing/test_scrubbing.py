@@ -99,9 +99,25 @@ def test_urls(url: str, expected: str) -> None:
         ('{"m":"ask about req_0123456789abcdef"}', '{"m":"ask about ***"}'),
         ('{"user_id": "org_2abc"}', '{"user_id": "***"}'),
         ('{"account_id":"someone"}', '{"account_id":"***"}'),
+        ('{"m":"eyJhbGciOiJIUzI1NiJ9.' + "eyJ" + "a1" * 150 + "." + "b2" * 20 + '"}', '{"m":"***"}'),
+        ('{"m":"ya29.made-up_0123456789-0123456789"}', '{"m":"***"}'),
+        ('{"m":"AKIAMADEUP0123456789"}', '{"m":"***"}'),
         ('{"m":"see https://me:word@a.invalid/"}', '{"m":"see https://***@a.invalid/"}'),
     ],
-    ids=["the request's own", "by prefix", "google's", "bearer", "organisation", "request", "user", "account", "URL"],
+    ids=[
+        "the request's own",
+        "by prefix",
+        "google's",
+        "bearer",
+        "organisation",
+        "request",
+        "user",
+        "account",
+        "signed",
+        "google token",
+        "aws",
+        "URL",
+    ],
 )
 def test_bodies(body: str, expected: str) -> None:
     found, findings = scrubbed(asked={"authorization": f"Bearer {KEY}"}, answer=body.encode())
@@ -142,8 +158,14 @@ def test_a_short_secret_is_no_reason_to_mask_every_word() -> None:
 
 
 def test_the_environment_gives_its_secrets() -> None:
-    environ = {"OPENAI_API_KEY": KEY, "HF_TOKEN": "made-up-token", "KEYBOARD": "de-latin1-nodead", "MY_KEY": "short"}
-    assert secrets_in(environ) == {KEY, "made-up-token"}
+    environ = {
+        "OPENAI_API_KEY": KEY,
+        "HF_TOKEN": "made-up-token-1",
+        "KEYBOARD": "de-latin1-nodeadkeys",
+        "MY_KEY": "short1",
+        "KEY_STORE": "an-ordinary-name",
+    }
+    assert secrets_in(environ) == {KEY, "made-up-token-1"}
 
 
 async def test_a_cassette_of_a_leaky_server_holds_nothing(face: Face, tmp_path: Path) -> None:

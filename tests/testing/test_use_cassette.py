@@ -17,8 +17,9 @@ import openai
 import pytest
 
 import shim
-from shim.testing import CassetteError, UnrecordedRequest, UnusedRecordings, use_cassette
+from shim.testing import CassetteError, FakeProvider, UnrecordedRequest, UnusedRecordings, answers, use_cassette
 from shim.testing.cassette import Cassette
+from shim.testing.deck import DECK
 from shim.testing.pieces import pieces
 from shim.testing.use import path_for, set_default_mode
 from tests.support.answers import chat, chat_events, embeddings, embeds, fails, hangs, says, streams
@@ -375,6 +376,21 @@ def reading(path: Path) -> Cassette:
         return cassette
 
 
+def test_a_cassette_that_is_replaced_forgets_what_it_said_of_itself(tmp_path: Path) -> None:
+    write(tmp_path / "a.yaml", "a")
+    with Server(says()) as server, use_cassette(tmp_path / "a.yaml", record="all", about={"note": "new"}):
+        ask("a", server.base_url)
+    assert set(reading(tmp_path / "a.yaml").metadata) == {"source", "recorded_at", "note"}
+
+
+def test_a_scripted_provider_comes_before_a_cassette(tmp_path: Path) -> None:
+    write(tmp_path / "a.yaml", "a")
+    with use_cassette(tmp_path / "a.yaml") as cassette, FakeProvider(answers.says("scripted"), name="other") as other:
+        assert ask("a", other.base_url) == "scripted"
+        assert ask("a") == "a"
+    assert len(cassette.played) == 1
+
+
 def test_a_block_that_fails_saves_nothing(tmp_path: Path) -> None:
     with Server(says()) as server, use_cassette(tmp_path / "a.yaml", record="all") as cassette:
         ask("a", server.base_url)
@@ -466,8 +482,33 @@ def test_where_the_cassette_of_a_test_lies(name: str, expected: str) -> None:
 def test_a_block_needs_a_path_and_a_class_is_no_function() -> None:
     with pytest.raises(TypeError, match="a block needs the path"), use_cassette():
         pass
-    with pytest.raises(TypeError, match="decorates functions"):
+    with pytest.raises(TypeError, match="decorates functions, Path is a class"):
         use_cassette("a.yaml")(Path)
+
+    def several() -> Any:
+        yield 1
+
+    async def several_later() -> Any:
+        yield 1
+
+    for function in (several, several_later):
+        with pytest.raises(TypeError, match="is a generator; use a block there"):
+            use_cassette("a.yaml")(function)
+
+
+def test_a_request_that_comes_when_all_are_closed_goes_its_way(tmp_path: Path) -> None:
+    """Another thread may close the last cassette while a request is on its way to it."""
+    write(tmp_path / "a.yaml", "a")
+    with Server(says("live")) as server, openai.OpenAI(api_key="made-up-key-1", base_url=server.base_url) as client:
+        opened = use_cassette(tmp_path / "a.yaml")
+        with opened as cassette:
+            DECK._open = []
+            try:
+                answer = client.chat.completions.create(model="m", messages=[{"role": "user", "content": "a"}])
+            finally:
+                DECK._open = [cassette]
+    assert answer.choices[0].message.content == "live"
+    assert len(cassette.recordings) == 1
 
 
 def test_cassettes_may_be_closed_in_any_order(tmp_path: Path) -> None:
