@@ -22,6 +22,8 @@ class ShimEmbedError(Exception):
 
 
 class _WithJob(ShimEmbedError):
+    job: Job
+
     def __init__(self, message: str, job: Job) -> None:
         super().__init__(message)
         self.job = job

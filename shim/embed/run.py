@@ -63,6 +63,14 @@ class Run:
     """`space_of` tells the fingerprint of the observed space, None where none is; `tell` is called a few times a
     second."""
 
+    intake: Intake
+    machine: Machine
+    store: Store
+    port: Port
+    tallies: Tallies
+    rows: int | None
+    is_cancelled: bool
+
     def __init__(
         self,
         pieces: Iterator[Piece],
