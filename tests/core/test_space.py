@@ -36,7 +36,7 @@ def noisy(vectors: tuple[Vector, ...], share: float, seed: int = 99) -> tuple[Ve
     """Each vector moved by `share` of its length in a direction of its own."""
     moved = []
     for k, one in enumerate(vectors):
-        push = vector(seed * 1000 + k, len(one))
+        push = vector(10_000_000 + seed * 1000 + k, len(one))  # no seed of a reading: it would only be longer
         moved.append(tuple(a + share * b for a, b in zip(one, push, strict=True)))
     return tuple(moved)
 
