@@ -1,0 +1,278 @@
+"""One process of a distributed job: its client, made at first use and kept, and what its routes have taught it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from shim._config.variables import resolve
+from shim._run.system import Clock, SystemClock
+from shim.client import OpenAI
+from shim.embed import plan
+from shim.embed.cells import ErrorKind, RowError
+from shim.embed.errors import BatchStoppedError, SourceError
+from shim.embed.intake import Intake
+from shim.embed.lanes import Lane
+from shim.embed.machine import Machine, Rules
+from shim.embed.port import Post, ThreadPort
+from shim.embed.redis_sharing import RedisSharing, through_redis
+from shim.embed.run import Run
+from shim.embed.segments import Vectors
+from shim.embed.settings import settings
+from shim.embed.sinks import account
+from shim.embed.sources import Piece
+from shim.embed.store import Store
+from shim.embed.windows import Window
+from shim.events import JobState
+from shim.router import Router
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """What travels to the workers, as plain values: `configuration` as it was written, `${VAR}` unresolved.
+
+    `concurrency` and `requests_per_second` are those of all workers together; `choices` are those of `client.embed`.
+    """
+
+    configuration: Mapping[str, Any]
+    family: str | None
+    column: str
+    into: str
+    workers: int
+    concurrency: int
+    requests_per_second: float | None
+    share: str | None
+    raises: bool
+    choices: Mapping[str, Any]
+
+    @property
+    def id(self) -> str:
+        """The same for the same assignment, in every process."""
+        told = [getattr(self, one.name) for one in fields(self)]
+        return blake2b(msgspec.json.encode(told, enc_hook=str), digest_size=16).hexdigest()
+
+    @property
+    def party(self) -> str:
+        """Names those who share limits: all who use one family of one configuration."""
+        told = msgspec.json.encode([self.configuration, self.family], enc_hook=str)
+        return blake2b(told, digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A batch's vectors, NaN where a row has none, and the Arrow columns that account for each row."""
+
+    vectors: Vectors
+    account: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class _Windows:
+    """The sink of a batch: its windows, to be read from the store when all are there."""
+
+    windows: list[Window] = field(default_factory=list)
+
+    def accept(self, rows: Sequence[int], vectors: Vectors) -> None:
+        """Nothing: what another process has put first counts, so all is read from the store."""
+
+    def write(self, window: Window) -> None:
+        self.windows.append(window)
+
+
+class Pace:
+    """Spaces the requests to each route by `interval()` seconds, whatever thread makes them."""
+
+    def __init__(self, post: Post, interval: Callable[[], float], clock: Clock) -> None:
+        self._post, self._interval, self._clock = post, interval, clock
+        self._next: dict[str, float] = {}
+        self._guard = threading.Lock()
+
+    def __call__(self, body: Mapping[str, object], headers: Mapping[str, str]) -> Any:
+        route = headers["x-shim-route"]
+        with self._guard:
+            now = self._clock.now()
+            start = max(now, self._next.get(route, now))
+            self._next[route] = start + self._interval()
+        if start > now:
+            self._clock.wait(start - now)
+        return self._post(body, headers)
+
+
+class Worker:
+    """Embeds batches for one assignment, in as many threads as call it. Each has a seat while it does."""
+
+    def __init__(self, assignment: Assignment, clock: Clock | None = None) -> None:
+        self.assignment, self.clock = assignment, clock or SystemClock()
+        self.client = OpenAI(router=Router(assignment.configuration))
+        most = max(1, assignment.concurrency // assignment.workers)
+        self.setup = plan.set_up(
+            self.client.router, assignment.family, settings(**assignment.choices, concurrency=most)
+        )
+        self.sharing = None if assignment.share is None else self._shared(assignment.share)
+        self._seats: list[_Seat] = []
+
+    def _shared(self, address: str) -> RedisSharing:
+        found = resolve(address, os.environ)
+        if found.missing:
+            raise SourceError(f"share: environment variable {', '.join(found.missing)} is not set on this worker")
+        told = self.assignment
+        name = os.urandom(6).hex()
+        return RedisSharing(through_redis(found.text, told.party), told.concurrency, told.workers, self.clock, name)
+
+    def interval(self) -> float:
+        """Seconds between two requests of one seat to one route."""
+        rate = self.assignment.requests_per_second
+        workers = self.assignment.workers if self.sharing is None else self.sharing.live
+        return 0.0 if rate is None else workers / rate
+
+    def embed(self, pieces: Iterator[Piece], rows: int) -> Embedded:
+        """The vectors of a batch. Raises BatchStoppedError if it was asked to, and what the store raises."""
+        try:
+            seat = self._seats.pop()
+        except IndexError:
+            seat = _Seat(self)
+        member = None if self.sharing is None else self.sharing.join()
+        try:
+            embedded = seat.embed(pieces, rows)
+        except BaseException:
+            seat.close()
+            raise
+        finally:
+            if self.sharing is not None and member is not None:
+                self.sharing.leave(member)
+        if seat.store.width is None:
+            seat.close()  # an empty store would not look for what others have put into it since
+        else:
+            self._seats.append(seat)
+        return embedded
+
+    def close(self) -> None:
+        """Let go of connections, stores and threads."""
+        for seat in self._seats:
+            seat.close()
+        self._seats.clear()
+        if self.sharing is not None:
+            self.sharing.close()
+        self.client.close()
+
+
+class _Seat:
+    """What one batch at a time uses: a store open for writing, and the lanes as the last batch left them."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self.store: Store = worker.setup.open_store()
+        self._lanes: list[Lane] = []
+        post: Post = worker.client._post_for_vectors
+        self._post = (
+            post if worker.assignment.requests_per_second is None else Pace(post, worker.interval, worker.clock)
+        )
+
+    def embed(self, pieces: Iterator[Piece], rows: int) -> Embedded:
+        worker, store = self._worker, self.store
+        setup, clock = worker.setup, worker.clock
+        self._lanes = carried_on(self._lanes, setup.lanes())
+        intake = Intake(setup.space, setup.measure(is_counted=False), store)
+        machine = Machine(self._lanes, Rules(patience=setup.settings.patience), clock.now())
+        sink = _Windows()
+        port = ThreadPort(self._post, clock.wall)
+        Run(
+            pieces,
+            intake,
+            machine,
+            store,
+            port,
+            sink,
+            setup.settings,
+            clock,
+            rows,
+            self._space,
+            _silent,
+            worker.sharing,
+        ).go()
+        if machine.stopped is not None:
+            if worker.assignment.raises:
+                raise BatchStoppedError(f"{machine.stop_message}; what is done is kept, run the batch again to go on")
+            sink.windows.extend(intake.take(piece)[0] for piece in pieces)  # null stays null, known vectors are known
+            _give_up(sink.windows, machine.stop_message)
+        return self._read(sink.windows, rows)
+
+    def _space(self) -> str | None:
+        return plan.observed_space(self._worker.client.router, self._worker.setup.space)
+
+    def _read(self, windows: Sequence[Window], rows: int) -> Embedded:
+        import pyarrow as pa
+
+        setup = self._worker.setup
+        width = self.store.width or setup.space.dimensions or setup.family.dimensions or 0
+        vectors = np.empty((rows, width), dtype=np.float32)
+        for window in windows:
+            self.store.read(window.places, vectors[window.start : window.start + len(window)])
+        told = [account(one, self.store, self._worker.assignment.into) for one in windows or [Window(0, [], None)]]
+        joined = {name: pa.concat_arrays([one[name] for one in told]) for name in told[0]}
+        return Embedded(vectors.astype(setup.settings.dtype, copy=False), joined)
+
+    def close(self) -> None:
+        self.store.close()
+
+
+def carried_on(before: Sequence[Lane], fresh: list[Lane]) -> list[Lane]:
+    """Fresh lanes that know what those of the last batch had learnt: limits, pauses, how much at a time goes well."""
+    for old, new in zip(before, fresh, strict=False):
+        new.limits, new.window = old.limits, old.window
+        new.paused_until, new.pause_is_told, new.trouble = old.paused_until, old.pause_is_told, old.trouble
+    return fresh
+
+
+def _give_up(windows: Sequence[Window], message: str) -> None:
+    """Every row without a vector or an error is one that no route could serve."""
+    for window in windows:
+        for row in np.flatnonzero(window.places < 0).tolist():
+            window.errors.setdefault(row, RowError(ErrorKind.EXHAUSTED, message))
+
+
+def _silent(state: JobState) -> None:
+    """A worker's progress is told by the framework that runs it."""
+
+
+# -- one worker for each assignment in a process
+
+_workers: dict[str, Worker] = {}
+_guard = threading.Lock()
+_parents: list[Any] = []
+
+
+def worker_for(assignment: Assignment) -> Worker:
+    """The worker of this process, the same for every batch of an assignment."""
+    with _guard:
+        found = _workers.get(assignment.id)
+        if found is None:
+            found = _workers[assignment.id] = Worker(assignment)
+        return found
+
+
+def dismiss() -> None:
+    """Let go of the workers of this process: their connections, stores and threads."""
+    with _guard:
+        workers = list(_workers.values())
+        _workers.clear()
+    for worker in workers:
+        worker.close()
+
+
+def _start_afresh() -> None:
+    """In a forked child: its parent's sockets and open index are not its own, and must not be closed here either."""
+    global _workers, _guard
+    _parents.append(_workers)
+    _workers, _guard = {}, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_afresh)
