@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from shim import loading
 from shim.config import Config
+from shim.embed.assignment import Assignment
 from shim.embed.batch_faces import joined, no_rows, opened, spark_schema
 from shim.embed.errors import SourceError
 from shim.embed.plan import resolved_family
 from shim.embed.settings import settings
 
 if TYPE_CHECKING:
-    from shim.embed.worker import Assignment
     from shim.router import Router
 
 _LOCAL = 8
@@ -99,8 +99,6 @@ class BatchEmbedder:
     @property
     def assignment(self) -> Assignment:
         """What a worker is told."""
-        from shim.embed.worker import Assignment
-
         return Assignment(**self._told)
 
     def __call__(self, batch: Any) -> Any:

@@ -32,9 +32,13 @@ log = logging.getLogger("shim")
 
 class RedisSharing:
     """What one process shares. `total` is the concurrency of all workers together, `workers` how many there are as long
-    as Redis does not tell. Its members are the callers in this process that embed at the same time."""
+    as Redis does not tell, `every` the seconds between two exchanges. Its members are the callers in this process that
+    embed at the same time."""
 
-    def __init__(self, exchange: Exchange, total: int, workers: int, clock: Clock, name: str) -> None:
+    def __init__(
+        self, exchange: Exchange, total: int, workers: int, clock: Clock, name: str, every: float = BEAT
+    ) -> None:
+        self._every = every
         self._exchange, self._total, self._workers, self._clock, self._name = exchange, total, workers, clock, name
         self._members: set[str] = set()
         self._numbers = 0
@@ -90,7 +94,7 @@ class RedisSharing:
     def pause(self, route: str, seconds: float, reason: str, *, is_told: bool) -> None:
         until = self._clock.now() + seconds
         known = self._pauses.get(route)
-        if known is not None and known.until >= until - BEAT:
+        if known is not None and known.until >= until - self._every:
             return  # an echo of what all know
         with self._guard:
             self._outbox.append((route, seconds, reason, is_told))
@@ -100,7 +104,7 @@ class RedisSharing:
 
     def _work(self) -> None:
         while not self._is_closed:
-            self._wake.wait(BEAT if self._members else None)
+            self._wake.wait(self._every if self._members else None)
             self._wake.clear()
             if not self._is_closed and self._members:
                 self._beat()

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from hashlib import blake2b
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from shim._config.variables import resolve
 from shim._run.system import Clock, SystemClock
 from shim.client import OpenAI
 from shim.embed import plan
+from shim.embed.assignment import Assignment
 from shim.embed.cells import ErrorKind, RowError
 from shim.embed.errors import BatchStoppedError, SourceError
 from shim.embed.intake import Intake
 from shim.embed.lanes import Lane
 from shim.embed.machine import Machine, Rules
+from shim.embed.pace import Pace
 from shim.embed.port import Post, ThreadPort
 from shim.embed.redis_sharing import RedisSharing, through_redis
 from shim.embed.run import Run
@@ -32,37 +32,6 @@ from shim.embed.store import Store
 from shim.embed.windows import Window
 from shim.events import JobState
 from shim.router import Router
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
-    """What travels to the workers, as plain values: `configuration` as it was written, `${VAR}` unresolved.
-
-    `concurrency` and `requests_per_second` are those of all workers together; `choices` are those of `client.embed`.
-    """
-
-    configuration: Mapping[str, Any]
-    family: str | None
-    column: str
-    into: str
-    workers: int
-    concurrency: int
-    requests_per_second: float | None
-    share: str | None
-    raises: bool
-    choices: Mapping[str, Any]
-
-    @property
-    def id(self) -> str:
-        """The same for the same assignment, in every process."""
-        told = [getattr(self, one.name) for one in fields(self)]
-        return blake2b(msgspec.json.encode(told, enc_hook=str), digest_size=16).hexdigest()
-
-    @property
-    def party(self) -> str:
-        """Names those who share limits: all who use one family of one configuration."""
-        told = msgspec.json.encode([self.configuration, self.family], enc_hook=str)
-        return blake2b(told, digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,25 +53,6 @@ class _Windows:
 
     def write(self, window: Window) -> None:
         self.windows.append(window)
-
-
-class Pace:
-    """Spaces the requests to each route by `interval()` seconds, whatever thread makes them."""
-
-    def __init__(self, post: Post, interval: Callable[[], float], clock: Clock) -> None:
-        self._post, self._interval, self._clock = post, interval, clock
-        self._next: dict[str, float] = {}
-        self._guard = threading.Lock()
-
-    def __call__(self, body: Mapping[str, object], headers: Mapping[str, str]) -> Any:
-        route = headers["x-shim-route"]
-        with self._guard:
-            now = self._clock.now()
-            start = max(now, self._next.get(route, now))
-            self._next[route] = start + self._interval()
-        if start > now:
-            self._clock.wait(start - now)
-        return self._post(body, headers)
 
 
 class Worker:
@@ -227,7 +177,8 @@ def carried_on(before: Sequence[Lane], fresh: list[Lane]) -> list[Lane]:
     """Fresh lanes that know what those of the last batch had learnt: limits, pauses, how much at a time goes well."""
     for old, new in zip(before, fresh, strict=False):
         new.limits, new.window = old.limits, old.window
-        new.paused_until, new.pause_is_told, new.trouble = old.paused_until, old.pause_is_told, old.trouble
+        if old.pause_is_told:  # what the provider said holds; our own backing off begins anew
+            new.paused_until, new.pause_is_told, new.trouble = old.paused_until, True, old.trouble
     return fresh
 
 
