@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import shim
 
+Rows = list[dict[str, Any]]
 
-def local(config: dict[str, Any], frame: Any, folder: Path, **choices: Any) -> dict[str, list[Any]]:
-    """The columns that `client.embed` writes to a file for a pandas frame, in the order of its rows."""
+
+def local(config: dict[str, Any], frame: Any, folder: Path, **choices: Any) -> Rows:
+    """The rows that `client.embed` writes to a file for a pandas frame."""
     path, out = folder / "in.parquet", folder / "out.parquet"
     pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), path)
     with shim.OpenAI(router=config) as client:
@@ -20,16 +25,29 @@ def local(config: dict[str, Any], frame: Any, folder: Path, **choices: Any) -> d
     return rows_of(pq.read_table(out))
 
 
-def rows_of(batch: Any) -> dict[str, list[Any]]:
-    """The columns as plain values: bytes for a vector, None for what is missing, True for a call's name."""
-    table = batch if isinstance(batch, pa.Table) else pa.Table.from_pandas(batch, preserve_index=False)
-    columns = {name: table.column(name).to_pylist() for name in table.column_names if not name.startswith("__")}
-    columns["embedding"] = [None if one is None else _packed(one) for one in columns["embedding"]]
-    columns["embedding_call"] = [None if call is None else True for call in columns["embedding_call"]]
-    return columns
+def rows_of(batch: Any) -> Rows:
+    """Plain rows by their number: bytes for a vector, None for whatever is missing, True for a call's name."""
+    if isinstance(batch, pd.DataFrame):
+        batch = batch.to_dict("records")
+    elif isinstance(batch, pa.Table):
+        batch = batch.to_pylist()
+    return sorted((_plain(row) for row in batch), key=lambda row: int(row["id"]))
 
 
-def _packed(vector: list[float]) -> bytes:
-    import numpy as np
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    plain = {name: None if _is_missing(value) else value for name, value in row.items()}
+    vector = plain["embedding"]
+    plain["embedding"] = None if vector is None else np.array(vector, dtype="<f4").tobytes()
+    plain["embedding_call"] = True if plain["embedding_call"] else None
+    return plain
 
-    return np.array(vector, dtype="<f4").tobytes()
+
+def _is_missing(value: Any) -> bool:
+    if isinstance(value, list | tuple | np.ndarray):
+        return bool(np.isnan(np.asarray(value, dtype="f4")).all())
+    return bool(pd.isna(value))
+
+
+def errors_of(rows: Rows) -> list[str | None]:
+    """The error of each row."""
+    return [row["embedding_error"] for row in rows]
