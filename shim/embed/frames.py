@@ -67,7 +67,9 @@ def vector_column(vectors: Any) -> Any:
     import pyarrow as pa
 
     rows, width = vectors.shape
-    missing = np.isnan(vectors[:, 0]) if width else np.ones(rows, dtype=bool)
+    if not width:  # no vector was ever made: their length is not known
+        return pa.nulls(rows, pa.list_(pa.from_numpy_dtype(vectors.dtype)))
+    missing = np.isnan(vectors[:, 0])
     flat = pa.array(np.ascontiguousarray(vectors).reshape(-1))
     mask = pa.array(missing) if bool(missing.any()) else None
     return pa.FixedSizeListArray.from_arrays(flat, width, mask=mask)

@@ -13,7 +13,7 @@ UNKNOWN_TOKENS = 300_000
 """Tokens a request where nothing is known: OpenAI's limit."""
 
 _COUNTED = re.compile(
-    r"(?:at most|maximum|max|limit|up to|exceeds?|(?:great|larg)er than|more than|<=|less than or equal to|no more than)"
+    r"(?:at most|maximum|max|limit|up to|exceeds?|(?:great|larg)er than|more than|<=|less than or equal to)"
     r"[^\d\n]{0,60}?(\d{1,7})\b",
     re.IGNORECASE,
 )

@@ -270,7 +270,7 @@ class Machine:
                 return
         quiet = max(now - self.progress_at, 0.0)
         soonest = min(lane.paused_until for lane in usable) - now
-        about = f"nothing has succeeded for {quiet:.0f} s and no route is back within {soonest:.0f} s"
+        about = f"nothing has succeeded for {quiet:.1f} s and no route is back within {soonest:.1f} s"
         self.stop(StopReason.NO_ROUTE, f"{about}: {self._troubles()}")
 
     def _troubles(self) -> str:

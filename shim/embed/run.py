@@ -128,6 +128,8 @@ class Run:
             piece = next(self._pieces, None)
             if piece is None:
                 self._has_more = False
+                self.rows = self.intake.tally.rows
+                self._check_errors()
                 return
             window, items, suspects = self.intake.take(piece)
             machine.add(items, suspects)

@@ -51,13 +51,13 @@ def open_source(given: object, column: str | None, size: int, *, keep_tables: bo
     if isinstance(given, str | os.PathLike):
         return _of_file(given, column, size, keep_tables=keep_tables)
     if module == "pandas":
-        return _of_pandas(given, column, size)
+        return _of_pandas(given, column, size, keep_tables=keep_tables)
     if module == "polars":
-        return _of_polars(given, column, size)
+        return _of_polars(given, column, size, keep_tables=keep_tables)
     if module == "pyarrow":
-        return _of_arrow(given, column, size)
+        return _of_arrow(given, column, size, keep_tables=keep_tables)
     if module == "datasets":
-        return _of_dataset(given, column, size)
+        return _of_dataset(given, column, size, keep_tables=keep_tables)
     if isinstance(given, bytes | dict):
         raise SourceError(
             f"cannot embed a {type(given).__name__}: give a list of texts, a frame with `column`, or a path"
@@ -104,42 +104,54 @@ def _shown(names: list[str]) -> str:
     return ", ".join(names[:20]) + (", ..." if len(names) > 20 else "") if names else "none"
 
 
-def _of_pandas(given: Any, column: str | None, size: int) -> Source:
+def _of_pandas(given: Any, column: str | None, size: int, *, keep_tables: bool) -> Source:
     series = given
     if hasattr(given, "columns"):
         names = [str(name) for name in given.columns]
         chosen = _chosen(names, column, "frame")
         series = given.iloc[:, names.index(chosen)]
     rows = len(series)
+    keep_tables = keep_tables and hasattr(given, "columns")
 
     def pieces() -> Iterator[Piece]:
         for at in range(0, rows, size):
-            yield Piece(series.iloc[at : at + size].tolist())
+            table = (
+                _arrow().Table.from_pandas(given.iloc[at : at + size], preserve_index=False) if keep_tables else None
+            )
+            yield Piece(series.iloc[at : at + size].tolist(), table)
 
     return Source(Container.PANDAS, rows, pieces(), given, series.index, str(series.name or "texts"))
 
 
-def _of_polars(given: Any, column: str | None, size: int) -> Source:
+def _of_polars(given: Any, column: str | None, size: int, *, keep_tables: bool) -> Source:
     if hasattr(given, "collect"):
         raise SourceError("a LazyFrame has no rows yet: call .collect() first, or give the path of the file")
     series = given
     if hasattr(given, "columns"):
         series = given.get_column(_chosen(list(given.columns), column, "frame"))
     rows = len(series)
-    pieces = (Piece(series.slice(at, size).to_list()) for at in range(0, rows, size))
+    keep_tables = keep_tables and hasattr(given, "columns")
+    pieces = (
+        Piece(series.slice(at, size).to_list(), given.slice(at, size).to_arrow() if keep_tables else None)
+        for at in range(0, rows, size)
+    )
     return Source(Container.POLARS, rows, pieces, given, None, series.name or "texts")
 
 
-def _of_arrow(given: Any, column: str | None, size: int) -> Source:
+def _of_arrow(given: Any, column: str | None, size: int, *, keep_tables: bool) -> Source:
     array = given
     if hasattr(given, "column_names"):
         array = given.column(_chosen(list(given.column_names), column, "table"))
     rows = len(array)
-    pieces = (Piece(array.slice(at, size).to_pylist()) for at in range(0, rows, size))
+    keep_tables = keep_tables and hasattr(given, "column_names")
+    pieces = (
+        Piece(array.slice(at, size).to_pylist(), given.slice(at, size) if keep_tables else None)
+        for at in range(0, rows, size)
+    )
     return Source(Container.ARROW, rows, pieces, given)
 
 
-def _of_dataset(given: Any, column: str | None, size: int) -> Source:
+def _of_dataset(given: Any, column: str | None, size: int, *, keep_tables: bool) -> Source:
     """A Hugging Face dataset, or a column of one (which is a sequence of its own kind)."""
     names = getattr(given, "column_names", None)
     if names is None:
@@ -150,8 +162,19 @@ def _of_dataset(given: Any, column: str | None, size: int) -> Source:
     if _length(given) is None:
         return Source(Container.SEQUENCE, None, _chunks((row[chosen] for row in given), size))
     rows = len(given)
-    pieces = (Piece(list(given[at : at + size][chosen])) for at in range(0, rows, size))
-    return Source(Container.DATASET, rows, pieces, given)
+
+    def pieces() -> Iterator[Piece]:
+        for at in range(0, rows, size):
+            some = given[at : at + size]
+            yield Piece(list(some[chosen]), _arrow().table(dict(some)) if keep_tables else None)
+
+    return Source(Container.DATASET, rows, pieces(), given)
+
+
+def _arrow() -> Any:
+    import pyarrow
+
+    return pyarrow
 
 
 def _of_file(given: str | os.PathLike[str], column: str | None, size: int, *, keep_tables: bool) -> Source:

@@ -111,6 +111,9 @@ def _check_shim(words: list[str]) -> None:
     if not words or words[0].startswith("-"):
         return
     assert words[0] in group.commands, f"no command shim {words[0]}"
+    if hasattr(group.commands[words[0]], "commands"):
+        group, words = group.commands[words[0]], words[1:]
+        assert words[0] in group.commands, f"no such command: {words[0]}"
     known = {"--help"} | {
         option
         for parameter in group.commands[words[0]].params
