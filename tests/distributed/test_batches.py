@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,9 @@ import pytest
 import shim
 from shim.embed import BatchStoppedError, SourceError
 from shim.embed.distributed import BatchEmbedder
-from shim.embed.worker import worker_for
+from shim.embed.lanes import Lane
+from shim.embed.limits import Limits
+from shim.embed.worker import Worker, carried_on, worker_for
 from tests.distributed.comparing import errors_of, local, rows_of
 from tests.distributed.conftest import Made
 from tests.embed.serving import LENGTH, Provider, config, expected, failing
@@ -175,7 +176,7 @@ def test_a_forked_child_makes_its_own_client(embedder: Made, server: Server) -> 
     embed = embedder()
     embed(_frame(["one"]))
     context = multiprocessing.get_context("fork")
-    child = context.Process(target=_embed_in_child, args=(embed,))
+    child = context.Process(target=_embed_in_child, args=(embed, worker_for(embed.assignment)))
     child.start()
     child.join(60)
     assert child.exitcode == 0
@@ -299,6 +300,29 @@ def test_processes_share_a_folder_and_pay_for_nothing_twice(
     assert job.summary().cached == 200, "and the local run finds it all"
 
 
+def test_a_store_that_was_empty_at_first_is_looked_at_again(
+    embedder: Made, server: Server, provider: Provider, tmp_path: Path
+) -> None:
+    """Others have filled it meanwhile."""
+    embed = embedder()
+    embed(_frame([None]))
+    with shim.OpenAI(router=config(server, dimensions=LENGTH)) as client:
+        client.embed(["one"], store=tmp_path / "store", progress=False)
+    assert embed(_frame(["one"]))["embedding_error"].isna().all()
+    assert provider.asked["one"] == 1
+
+
+@pytest.mark.parametrize(("is_told", "until"), [(True, 30.0), (False, 0.0)], ids=["told by the provider", "a guess"])
+def test_lanes_remember_what_the_last_batch_learnt(is_told: bool, until: float) -> None:
+    """Limits, how much at a time goes well, and pauses that the provider asked for; never that a route was out."""
+    old, new = (Lane("a/m", 1, 1.0, Limits(), 8) for _ in range(2))
+    old.limits, old.window, old.is_out = Limits(inputs=10), 7.5, True
+    old.paused_until, old.pause_is_told = 30.0, is_told
+    (lane,) = carried_on([old], [new])
+    assert (lane.limits.inputs, lane.window, lane.is_out) == (10, 7.5, False)
+    assert (lane.paused_until, lane.pause_is_told) == (until, is_told)
+
+
 # -- shares
 
 
@@ -311,5 +335,6 @@ def test_concurrency_is_divided(embedder: Made, workers: int, given: int | None,
     assert worker_for(embedder(workers=workers, concurrency=given).assignment).setup.settings.concurrency == each
 
 
-def _embed_in_child(embed: Callable[[Any], Any]) -> None:
+def _embed_in_child(embed: BatchEmbedder, of_the_parent: Worker) -> None:
+    assert worker_for(embed.assignment) is not of_the_parent, "its index must not be used on both sides of a fork"
     assert embed(_frame(["one", "two"]))["embedding_error"].isna().all()
