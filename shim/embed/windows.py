@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shim.embed.cells import RowError
-from shim.embed.store import Place
+from shim.embed.index import Place
 
 NOWHERE = -1
 

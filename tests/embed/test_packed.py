@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shim import _packed
@@ -52,6 +52,7 @@ def test_numbers_are_read_as_strictly_as_by_the_strict_reader(order: list[Any], 
     assert not ours.rows, "no Python number was made"
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(FLOATS, min_size=3, max_size=3), min_size=1, max_size=5))
 def test_any_numbers_become_the_same_float32(rows: list[list[float]]) -> None:
     body, wanted = _body(rows), Wanted(count=len(rows))

@@ -161,7 +161,7 @@ def test_a_failed_commit_leaves_no_row(store: Store, monkeypatch: pytest.MonkeyP
     def full(_: Origin) -> int:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(store, "_insert", full)
+    monkeypatch.setattr(store._index, "_insert", full)
     with pytest.raises(StoreFullError):
         store.put(_keys("two"), _vectors(2), ORIGIN)
     monkeypatch.undo()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shim.embed.tokens import Counter
@@ -29,12 +29,14 @@ def test_only_openai_models_are_counted_exactly() -> None:
     assert OTHER.estimate("hello world") > EXACT.estimate("hello world")
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_bytes_bound_the_count(text: str) -> None:
     size = len(text.encode())
     assert EXACT.estimate(text) <= EXACT.bound(size)
 
 
+@settings(deadline=None)
 @given(TEXTS, st.integers(4, 40))
 def test_pieces_are_the_text_and_fit(text: str, limit: int) -> None:
     """Nothing is lost at a cut, no character is torn, and each piece has its tokens or is one character more."""
