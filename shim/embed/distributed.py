@@ -6,6 +6,7 @@ keeps it; all rules are those of `client.embed`.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
@@ -33,6 +34,7 @@ _OF_ONE_RUN = {
     "max_error_rate": "count the rows with an error in what comes back",
     "on_error": "a failed row never ends a batch; `on_exhausted` says what a batch without a route does",
 }
+log = logging.getLogger("shim")
 _SCHEMES = ("redis://", "rediss://", "unix://", "${")
 
 
@@ -78,6 +80,10 @@ class BatchEmbedder:
         chosen = settings(**choices)
         self._width = chosen.dimensions or found.dimensions or 0
         self._dtype = chosen.dtype
+        self._family = found.name
+        self._spaces: dict[str, bytes] = {}
+        self._has_several = found.policy.space_check and sum(route.enabled for route in found.routes) > 1
+        self._has_warned = False
         self._told: dict[str, Any] = {
             "configuration": dict(config.raw),
             "family": family or found.name,
@@ -107,8 +113,22 @@ class BatchEmbedder:
 
         source = opened(batch, self._told["column"])
         rows = source.rows if source.rows is not None else len(batch[self._told["column"]])
-        embedded = worker_for(self.assignment).embed(source.pieces, rows)
+        embedded = worker_for(self.assignment, self._spaces).embed(source.pieces, rows)
         return joined(batch, source, self._told["into"], embedded.vectors, embedded.account)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: configuration and choices, and the observed spaces of the family as they are known here."""
+        from shim.embed.worker import known_spaces
+
+        spaces = {**self._spaces, **known_spaces(self.assignment, self._family)}
+        if self._has_several and not spaces and not self._has_warned:
+            self._has_warned = True
+            log.warning(
+                "family %r has several routes, and its vector space was never observed here: on several machines each "
+                "would set a reference of its own. Embed some rows here first, and theirs travels with the job",
+                self._family,
+            )
+        return {**self.__dict__, "_spaces": spaces}
 
     # -- Spark and Dask want to know the columns in advance
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from shim._config.variables import resolve
-from shim._run.system import Clock, SystemClock
+from shim._run.system import SystemClock
 from shim.client import OpenAI
 from shim.embed import plan
 from shim.embed.assignment import Assignment
 from shim.embed.cells import ErrorKind, RowError
-from shim.embed.errors import BatchStoppedError, SourceError
+from shim.embed.errors import BatchStoppedError, SourceError, StoreError
 from shim.embed.intake import Intake
 from shim.embed.lanes import Lane
 from shim.embed.machine import Machine, Rules
@@ -58,9 +58,16 @@ class _Windows:
 class Worker:
     """Embeds batches for one assignment, in as many threads as call it. Each has a seat while it does."""
 
-    def __init__(self, assignment: Assignment, clock: Clock | None = None) -> None:
-        self.assignment, self.clock = assignment, clock or SystemClock()
-        self.client = OpenAI(router=Router(assignment.configuration))
+    def __init__(self, assignment: Assignment, spaces: Mapping[str, bytes] | None = None) -> None:
+        self.assignment, self.clock = assignment, SystemClock()
+        router = Router(assignment.configuration)
+        problems = router._board.references.take_over(spaces or {})
+        if problems:
+            raise StoreError(
+                f"this machine knows the family in another vector space than where the job was made: {problems[0]}; "
+                "remove the wrong reference (below $SHIM_CACHE_DIR), or give this machine another SHIM_CACHE_DIR"
+            )
+        self.client = OpenAI(router=router)
         most = max(1, assignment.concurrency // assignment.workers)
         self.setup = plan.set_up(
             self.client.router, assignment.family, settings(**assignment.choices, concurrency=most)
@@ -200,13 +207,21 @@ _guard = threading.Lock()
 _parents: list[Any] = []
 
 
-def worker_for(assignment: Assignment) -> Worker:
-    """The worker of this process, the same for every batch of an assignment."""
+def worker_for(assignment: Assignment, spaces: Mapping[str, bytes] | None = None) -> Worker:
+    """The worker of this process, the same for every batch of an assignment. `spaces` have travelled with it."""
     with _guard:
         found = _workers.get(assignment.id)
         if found is None:
-            found = _workers[assignment.id] = Worker(assignment)
+            found = _workers[assignment.id] = Worker(assignment, spaces)
         return found
+
+
+def known_spaces(assignment: Assignment, family: str) -> dict[str, bytes]:
+    """The observed spaces of the family as this process or machine knows them: the reference that all hold by."""
+    found = _workers.get(assignment.id)
+    router = Router(assignment.configuration) if found is None else found.client.router
+    assert router is not None
+    return router._board.references.exported(family)
 
 
 def dismiss() -> None:
