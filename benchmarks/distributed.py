@@ -1,8 +1,8 @@
-"""Rows a second over Ray Data and Dask beside one local job: `python -m benchmarks.distributed [--rows N]`.
+"""Rows a second over Ray Data, Dask and Spark beside one local job: `python -m benchmarks.distributed [--rows N]`.
 
 All on one machine: provider, scheduler and workers share its cores, so this shows what distribution costs there, not
 what it gains on several. Each way reads one Parquet file, embeds with an empty store, and writes Parquet. Needs the
-extras ray and dask; `scripts/test_distributed` makes an environment that has them.
+extras ray, dask and spark; `scripts/test_distributed` makes an environment that has them.
 """
 
 from __future__ import annotations
@@ -132,6 +132,24 @@ def over_dask(base_url: str, source: Path, folder: Path) -> float:
         return time.perf_counter() - began
 
 
+def over_spark(base_url: str, source: Path, folder: Path) -> float:
+    """Seconds of the same on a local Spark, which is up before; needs a Java runtime."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master(f"local[{WORKERS}]").config("spark.ui.showConsoleProgress", "false")
+    spark = builder.config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1").getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    embed = _embedder(base_url, folder)
+    try:
+        began = time.perf_counter()
+        rows = spark.read.parquet(str(source)).repartition(WORKERS * 4)
+        rows.mapInPandas(embed.frames, embed.schema(rows)).write.parquet(str(folder / "out"))
+        return time.perf_counter() - began
+    finally:
+        spark.stop()
+
+
 def _written(frame: Any, folder: Path) -> Any:
     """Write a part: Dask's own writer does not take a column of arrays."""
     import pandas
@@ -145,6 +163,7 @@ WAYS: Mapping[str, Callable[[str, Path, Path], float]] = {
     "client.embed": locally,
     "Ray Data": over_ray,
     "Dask": over_dask,
+    "Spark": over_spark,
 }
 
 
