@@ -137,6 +137,51 @@ class _Routed:
         told = {**headers, PACKED: "float32", _RAW: "raw"}
         return self.post("/embeddings", cast_to=object, body=body, options={"headers": told, "max_retries": 0})  # type: ignore[attr-defined]
 
+    # -- datasets
+
+    def embed(
+        self,
+        data: object,
+        *,
+        family: str | None = None,
+        column: str | None = None,
+        into: str | None = None,
+        out: str | os.PathLike[str] | None = None,
+        dry_run: bool = False,
+        dimensions: int | None = None,
+        input_type: Literal["document", "query", ""] = "document",
+        oversize: Literal["error", "truncate", "split-mean"] = "error",
+        normalise: bool = False,
+        dtype: Literal["float32", "float16"] = "float32",
+        batch_size: int | None = None,
+        concurrency: int = 8,
+        on_error: Literal["null", "raise"] = "null",
+        max_error_rate: float | None = None,
+        limit_usd: float | None = None,
+        limit_rows: int | None = None,
+        patience: float = 300.0,
+        store: str | os.PathLike[str] | None = None,
+        fresh: bool = False,
+        progress: bool | Callable[[JobProgress], Any] | None = None,
+    ) -> Any:
+        """Embed a whole column, once, and know where every vector came from. Needs the extra `embed`.
+
+        `data` is a list, a pandas or polars Series or frame, an Arrow array or table, a NumPy array, a Hugging Face
+        dataset, an iterator, or the path of a Parquet, Arrow, CSV, JSON Lines or text file; `column` names the texts in
+        what has several. `family` may be left out where the configuration has one, or a default.
+
+        Returns a finished `shim.embed.Job` (an async client a `shim.embed.AsyncJob`, to be awaited: where an event loop
+        is running it starts at once, and `cancel()` ends it with all that is done kept): `.vectors` (n x d float32,
+        input order, NaN where a row failed), `.errors`, `.provenance`, `.summary()`, `.retry_failed()`. With
+        `into`, the same frame with a column of vectors; with `out`, the vectors are written to that file (.parquet,
+        .arrow, .jsonl, .npy) as they come; with `dry_run`, a `shim.embed.Estimate`, and nothing is sent.
+
+        What is done is kept on the disk: run the same again after a crash, an interruption or a limit, and it goes on.
+        Failed rows become error rows; `EmbeddingStoppedError` is raised when no route is left or too many rows failed,
+        `SourceError` for input that cannot be read, `StoreError` for a store that cannot be used. `docs/datasets.md`
+        tells what the further choices mean."""
+        return _embedded(self, locals())
+
     # -- what comes back
 
     def _read_already(self, response: Any, rest: Mapping[str, Any]) -> Any:
@@ -246,48 +291,6 @@ class OpenAI(_Routed, openai.OpenAI):
 
         return Embeddings(self)
 
-    def embed(
-        self,
-        data: object,
-        *,
-        family: str | None = None,
-        column: str | None = None,
-        into: str | None = None,
-        out: str | os.PathLike[str] | None = None,
-        dry_run: bool = False,
-        dimensions: int | None = None,
-        input_type: Literal["document", "query", ""] = "document",
-        oversize: Literal["error", "truncate", "split-mean"] = "error",
-        normalise: bool = False,
-        dtype: Literal["float32", "float16"] = "float32",
-        batch_size: int | None = None,
-        concurrency: int = 8,
-        on_error: Literal["null", "raise"] = "null",
-        max_error_rate: float | None = None,
-        limit_usd: float | None = None,
-        limit_rows: int | None = None,
-        patience: float = 300.0,
-        store: str | os.PathLike[str] | None = None,
-        fresh: bool = False,
-        progress: bool | Callable[[JobProgress], Any] | None = None,
-    ) -> Any:
-        """Embed a whole column, once, and know where every vector came from. Needs the extra `embed`.
-
-        `data` is a list, a pandas or polars Series or frame, an Arrow array or table, a NumPy array, a Hugging Face
-        dataset, an iterator, or the path of a Parquet, Arrow, CSV, JSON Lines or text file; `column` names the texts in
-        what has several. `family` may be left out where the configuration has one, or a default.
-
-        Returns a finished `shim.embed.Job`: `.vectors` (n x d float32, input order, NaN where a row failed), `.errors`,
-        `.provenance`, `.summary()`, `.retry_failed()`. With `into`, the same frame with a column of vectors; with
-        `out`, the vectors are written to that file (.parquet, .arrow, .jsonl, .npy) as they come; with `dry_run`, a
-        `shim.embed.Estimate`, and nothing is sent.
-
-        What is done is kept on the disk: run the same again after a crash, an interruption or a limit, and it goes on.
-        Failed rows become error rows; `EmbeddingStoppedError` is raised when no route is left or too many rows failed,
-        `SourceError` for input that cannot be read, `StoreError` for a store that cannot be used. `docs/datasets.md`
-        tells what the further choices mean."""
-        return _embedded(self, locals(), is_async=False)
-
     def _send_request(self, request: Any, *, stream: bool, **rest: Any) -> Any:
         if self._router is not None:
             engine, sender, own = self._parts(is_async=False)
@@ -335,18 +338,6 @@ class AsyncOpenAI(_Routed, openai.AsyncOpenAI):
 
         return AsyncEmbeddings(self)
 
-    if TYPE_CHECKING:
-        embed = OpenAI.embed
-    else:
-
-        @functools.wraps(OpenAI.embed, assigned=("__module__", "__name__", "__qualname__", "__annotations__"))
-        def embed(self, data: object, **given: Any) -> Any:
-            """As `OpenAI.embed`, to be awaited: `await client.embed(...)` gives what the sync client returns.
-
-            Where an event loop is running the job starts at once and runs beside other work; `job.cancel()` ends it
-            and keeps what is done."""
-            return _embedded(self, {"data": data, **given}, is_async=True)
-
     async def _send_request(self, request: Any, *, stream: bool, **rest: Any) -> Any:
         if self._router is not None:
             engine, sender, own = self._parts(is_async=True)
@@ -364,13 +355,13 @@ class AsyncOpenAI(_Routed, openai.AsyncOpenAI):
         return self._mark(result, response)
 
 
-def _embedded(client: Any, given: dict[str, Any], *, is_async: bool) -> Any:
+def _embedded(client: Any, given: dict[str, Any]) -> Any:
     try:
         from shim.embed import job
     except ImportError as error:
         raise ImportError(f"embed needs {error.name}: pip install 'openai-shim[embed]'") from error
     given = {name: value for name, value in given.items() if name != "self"}
-    return (job.awaited if is_async else job.finished)(client, **given)
+    return (job.awaited if isinstance(client, AsyncOpenAI) else job.finished)(client, **given)
 
 
 def _copy(client: Any, official: Any, changed: dict[str, Any]) -> Any:

@@ -23,6 +23,8 @@ class ShimEmbedError(Exception):
 
 
 class _WithJob(ShimEmbedError):
+    job: Job
+
     def __init__(self, message: str, job: Job) -> None:
         super().__init__(message)
         self.job = job

@@ -84,6 +84,11 @@ class _Filter:
 class Index:
     """Use from one thread at a time."""
 
+    folder: Path
+    connection: sqlite3.Connection
+    last_put: int
+    """The number of the batch that was put last."""
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.last_put = 0

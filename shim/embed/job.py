@@ -54,6 +54,11 @@ def _settled(given: dict[str, Any]) -> dict[str, Any]:
 class Job:
     """Vectors of a dataset, and where every one came from. Made by `client.embed`, which documents its arguments."""
 
+    id: str
+    state: JobState
+    message: str
+    progress: JobProgress | None
+
     def __init__(
         self,
         client: Any,

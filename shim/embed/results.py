@@ -26,6 +26,9 @@ from shim.events import JobState
 class Results:
     """The results of one run. The store is opened when something is asked of it, and closed again."""
 
+    source: Source
+    summary: Summary
+
     def __init__(
         self,
         setup: Setup,

@@ -64,6 +64,14 @@ class Run:
     """`space_of` tells the fingerprint of the observed space, None where none is; `tell` is called a few times a
     second; `sharing` is how it knows of other workers, None where it is alone."""
 
+    intake: Intake
+    machine: Machine
+    store: Store
+    port: Port
+    tallies: Tallies
+    rows: int | None
+    is_cancelled: bool
+
     def __init__(
         self,
         pieces: Iterator[Piece],

@@ -25,6 +25,10 @@ Vectors = NDArray[np.float32]
 class Segment:
     """A file open for writing at its end, unbuffered. `rows` is how many it holds for certain."""
 
+    path: Path
+    width: int
+    rows: int
+
     def __init__(self, path: Path, width: int, file: Any, rows: int) -> None:
         self.path, self.width, self.rows = path, width, rows
         self._file = file

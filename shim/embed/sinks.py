@@ -31,6 +31,10 @@ class FileSink:
     was cut or averaged, `<into>_error` why there is none.
     """
 
+    path: Path
+    into: str
+    rows: int
+
     def __init__(self, path: Path, store: Store, into: str, dtype: str, width: Callable[[], int | None]) -> None:
         self.path, self.into = path, into
         self.kinds: Counter[str] = Counter()

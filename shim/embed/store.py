@@ -44,10 +44,13 @@ class Shortened:
 class Store:
     """One folder for one space. Use from one thread; several processes may have the same folder open."""
 
+    folder: Path
+    space: SpaceIdentity
+    put_number: int
+    """The number of the batch that was put last: a place of another number is of a process that was quicker."""
+
     def __init__(self, folder: Path, space: SpaceIdentity) -> None:
-        self.folder, self.space = folder, space
-        self.put_number = 0
-        """The number of the batch that was put last: a place of another number is of a process that was quicker."""
+        self.folder, self.space, self.put_number = folder, space, 0
         self._segment: Segment | None = None
         self._segment_id = 0
         folder.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from shim.embed.bar import Bar
 from shim.embed.run import Run
 from shim.events import Event, JobProgress, JobState
 
-log = logging.getLogger("shim")
+log: logging.Logger = logging.getLogger("shim")
 
 
 class Teller:
