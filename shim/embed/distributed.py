@@ -48,8 +48,8 @@ class BatchEmbedder:
     `workers` is how many callers embed at the same time, in all processes together: `concurrency` (requests in flight
     on a route, by default 8 or one for each worker) and `requests_per_second` (to a route) are those of all, and each
     worker keeps to its part. With `share`, the address of a Redis (`redis://...`, `${VAR}` allowed), workers tell one
-    another of rate limits and outages and divide by how many are alive. `choices` are those of `client.embed` that
-    concern a row: dimensions, input_type, oversize, normalise, dtype, batch_size, patience, store.
+    another of rate limits and outages and divide by how many are alive. The further choices are as in `client.embed`;
+    `others` are those of its choices that concern a whole job alone, and are refused.
 
     A failed row never ends a batch. With no route left, its rows have errors of kind `exhausted`, or
     `BatchStoppedError` is raised with `on_exhausted="raise"`. Raises ValueError and SourceError for what cannot be.
@@ -67,11 +67,29 @@ class BatchEmbedder:
         requests_per_second: float | None = None,
         share: str | None = None,
         on_exhausted: Literal["null", "raise"] = "null",
-        **choices: Any,
+        dimensions: int | None = None,
+        input_type: Literal["document", "query", ""] = "document",
+        oversize: Literal["error", "truncate", "split-mean"] = "error",
+        normalise: bool = False,
+        dtype: Literal["float32", "float16"] = "float32",
+        batch_size: int | None = None,
+        patience: float = 300.0,
+        store: str | os.PathLike[str] | None = None,
+        **others: Any,
     ) -> None:
+        _refuse(others)
+        choices = {
+            "dimensions": dimensions,
+            "input_type": input_type,
+            "oversize": oversize,
+            "normalise": normalise,
+            "dtype": dtype,
+            "batch_size": batch_size,
+            "patience": patience,
+            "store": None if store is None else os.fspath(store),
+        }
         config = _configuration(router)
         found = resolved_family(config, family).family
-        _check_choices(choices)
         in_all = _check_shares(workers, concurrency, requests_per_second)
         if on_exhausted not in ("null", "raise"):
             raise ValueError(f"on_exhausted: 'null' or 'raise', not {on_exhausted!r}")
@@ -167,10 +185,11 @@ def _configuration(router: Any) -> Config:
     raise SourceError(f"router: a Router, a mapping or a path, not a {type(router).__name__}")
 
 
-def _check_choices(choices: Mapping[str, Any]) -> None:
-    for name in choices:
-        if name in _OF_ONE_RUN:
-            raise ValueError(f"{name}: not for one batch of many: {_OF_ONE_RUN[name]}")
+def _refuse(others: Mapping[str, Any]) -> None:
+    for name in others:
+        if name not in _OF_ONE_RUN:
+            raise TypeError(f"BatchEmbedder() got an unexpected keyword argument {name!r}")
+        raise ValueError(f"{name}: not for one batch of many: {_OF_ONE_RUN[name]}")
 
 
 def _check_shares(workers: int, concurrency: int | None, rate: float | None) -> int:

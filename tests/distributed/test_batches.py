@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import shim
+from shim._run.system import SystemClock
 from shim.embed import BatchStoppedError, SourceError
 from shim.embed.distributed import BatchEmbedder
 from shim.embed.lanes import Lane
@@ -206,6 +207,7 @@ def test_its_representation_shows_no_key(embedder: Made) -> None:
         ({"on_exhausted": "wait"}, "on_exhausted: 'null' or 'raise', not 'wait'"),
         ({"share": "localhost"}, "share: an address such as 'redis://host:6379/0'"),
         ({"family": "bge"}, "there is no embedding family 'bge'; the configuration has: fam"),
+        ({"colour": "red"}, "unexpected keyword argument 'colour'"),
         ({"router": 7}, "router: a Router, a mapping or a path, not a int"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
@@ -333,6 +335,27 @@ def test_lanes_remember_what_the_last_batch_learnt(is_told: bool, until: float) 
 )
 def test_concurrency_is_divided(embedder: Made, workers: int, given: int | None, each: int) -> None:
     assert worker_for(embedder(workers=workers, concurrency=given).assignment).setup.settings.concurrency == each
+
+
+@pytest.mark.parametrize(
+    ("workers", "rate", "seconds"),
+    [(1, None, 0.0), (1, 4, 0.25), (8, 4, 2.0)],
+    ids=["as fast as it goes", "alone", "an eighth"],
+)
+def test_requests_a_second_are_divided(embedder: Made, workers: int, rate: float | None, seconds: float) -> None:
+    embed = embedder(workers=workers, requests_per_second=rate)
+    assert worker_for(embed.assignment).interval() == seconds
+
+
+def test_requests_keep_to_their_seconds(embedder: Made, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three requests of one worker of two, at 50 a second for both: 40 ms apart."""
+    waits: list[float] = []
+    monkeypatch.setattr(SystemClock, "wait", lambda clock, seconds: waits.append(seconds))
+    embed = embedder(workers=2, requests_per_second=50, batch_size=1)
+    embed(_frame(["one", "two", "three"]))
+    assert len(server.seen) == 3
+    assert [0.0 < wait <= 0.08 for wait in waits] == [True, True]
+    assert max(waits) > 0.04
 
 
 def _embed_in_child(embed: BatchEmbedder, of_the_parent: Worker) -> None:
