@@ -21,7 +21,7 @@ from shim.events import BreakerState, Call, Event, Observer
 
 if TYPE_CHECKING:
     from shim._core.vectors import Reader
-    from shim._http.sender import InProcess
+    from shim._http.in_process import InProcess
 
 __all__ = ["Explanation", "Router", "SpaceStatus", "Status"]
 

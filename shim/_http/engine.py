@@ -15,8 +15,9 @@ from shim._core.state import State, needs_state
 from shim._http.answer import answer_of, local_refusal
 from shim._http.codec import NotAModel, endpoint_at, read_request
 from shim._http.flavour import Flavour
+from shim._http.in_process import InProcess
 from shim._http.pools import Pools
-from shim._http.sender import AsyncSender, InProcess, SyncSender
+from shim._http.sender import AsyncSender, SyncSender
 from shim._http.stored import exchange_for, find_stored, response_for
 from shim._run import aio, sync
 from shim._run.board import Board
@@ -46,7 +47,7 @@ class Engine:
     def sender(self, flavour: Flavour, pools: Pools, *, is_async: bool) -> SyncSender | AsyncSender:
         """What carries out exchanges over the connections of a client; made once for each."""
         face = AsyncSender if is_async else SyncSender
-        return face(flavour, pools, self.local, self.board.clock, self.board.secrets)
+        return face(flavour, pools, self.local, self.board.clock, self.board.secrets, self.board.injections)
 
     def send(self, request: Any, sender: SyncSender, own_base: str, options: Options) -> Any:
         """The response to a routed request, through a sync client; None to let it pass."""

@@ -7,7 +7,7 @@ import ssl
 import sys
 from functools import cache
 from types import ModuleType
-from typing import Any
+from typing import Any, assert_never
 
 import anyio
 
@@ -98,6 +98,29 @@ class Flavour:
         if isinstance(error, hx.ProtocolError) and "isconnected" not in detail and "closed" not in detail:
             return Outcome(fault=Fault.PROTOCOL, detail=detail)
         return Outcome(fault=Fault.RESET, detail=detail)
+
+    def error(self, fault: Fault, request: Any, detail: str) -> Exception:
+        """The exception of the library that amounts to a fault: the way back from `outcome`."""
+        hx = self.module
+        made: Exception
+        match fault:
+            case Fault.CONNECT:
+                made = hx.ConnectError(detail, request=request)
+            case Fault.CONNECT_TIMEOUT:
+                made = hx.ConnectTimeout(detail, request=request)
+            case Fault.TLS:
+                made = ssl.SSLError(detail)
+            case Fault.TIMEOUT | Fault.FIRST_CHUNK_TIMEOUT | Fault.STALL:
+                made = hx.ReadTimeout(detail, request=request)
+            case Fault.DECODING:
+                made = hx.DecodingError(detail, request=request)
+            case Fault.PROTOCOL | Fault.TOO_LARGE:
+                made = hx.RemoteProtocolError(detail, request=request)
+            case Fault.RESET:
+                made = hx.ReadError(detail, request=request)
+            case _:
+                assert_never(fault)
+        return made
 
 
 def _is_tls(error: BaseException) -> bool:

@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import anyio
 
+from shim._addresses import LOCAL
 from shim._core.outcome import Fault, Judgement, Outcome
-from shim._http import intake
+from shim._http import in_process, intake
 from shim._http.flavour import Flavour
 from shim._http.live import Live
 from shim._http.pools import Pools
 from shim._http.sockets import shut, sweep
-from shim._run.exchange import Exchange, Reply
+from shim._http.stand_in import StandIn
+from shim._run.exchange import Exchange, Reply, during
 from shim._run.flight import Flight
+from shim._run.injections import Injections
 from shim._run.system import Clock
 from shim._run.watchdog import Watch, watchdog
 
-LOCAL = "local://"
 _MOST_STALE = 100  # kept-alive connections that may turn out dead one after the other before it counts as a failure
 _LOOP_IS_CLOSED = "Event loop is closed"
+_PLAIN = {"stream": True, "auth": None, "follow_redirects": False}
 _GRACE = 0.05  # seconds for the library's own timeout to end a stall before the watchdog shuts the socket
-
-
-class InProcess(Protocol):
-    """A provider in this process: the OpenAI wire format without a wire."""
-
-    def handle(self, method: str, path: str, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]: ...
-
-
-def _during(exchange: Exchange) -> Fault:
-    return Fault.TIMEOUT if exchange.watch is None else Fault.FIRST_CHUNK_TIMEOUT
 
 
 class _Sender:
@@ -42,11 +36,13 @@ class _Sender:
         self,
         flavour: Flavour,
         pools: Pools,
-        local: Callable[[], InProcess],
+        local: Callable[[], in_process.InProcess],
         clock: Clock,
-        secrets: tuple[str, ...] = (),
+        secrets: tuple[str, ...],
+        injections: Injections,
     ) -> None:
         self._secrets = secrets
+        self._injections = injections
         self.flavour = flavour
         self._pools = pools
         self._local = local
@@ -59,11 +55,15 @@ class _Sender:
         request = self.flavour.request(prepared.method, url, prepared.headers, prepared.body, {"timeout": limits})
         return request, limits
 
+    def _stand_in(self, exchange: Exchange) -> StandIn | None:
+        """What carries out the fault that this attempt meets, None for a plain exchange."""
+        if not self._injections.active:
+            return None
+        met = self._injections.meet(exchange.provider, exchange.model)
+        return None if met is None else StandIn(met.effect, self.flavour, exchange, self._clock)
+
     def _in_process(self, exchange: Exchange) -> Reply:
-        prepared = exchange.prepared
-        status, headers, body = self._local().handle(prepared.method, prepared.url.removeprefix(LOCAL), prepared.body)
-        names: Mapping[str, str] = {name.lower(): value for name, value in headers}
-        return Reply(Outcome(status, names, body), self._clock.now())
+        return in_process.reply(self._local(), exchange, self._stand_in(exchange), self.flavour, self._clock.now)
 
     def _may_send_again(self, limits: intake.Limits, outcome: Outcome, exchange: Exchange) -> bool:
         """A kept-alive connection that the server had closed meanwhile says nothing of the server: use a fresh one."""
@@ -81,8 +81,9 @@ class SyncSender(_Sender):
     def __call__(self, exchange: Exchange, /) -> Reply:
         if exchange.prepared.url.startswith(LOCAL):
             return self._in_process(exchange)
+        stand_in = self._stand_in(exchange)
         for _ in range(_MOST_STALE):
-            reply, again = self._once(exchange)
+            reply, again = self._once(exchange, stand_in)
             if not again:
                 break
         return reply
@@ -106,9 +107,10 @@ class SyncSender(_Sender):
         """Asked again and again: another thread sets it."""
         return exchange.is_aborted
 
-    def _once(self, exchange: Exchange) -> tuple[Reply, bool]:
+    def _once(self, exchange: Exchange, stand_in: StandIn | None) -> tuple[Reply, bool]:
         client, release = self._pools.lease()
         request, limits = self._build(exchange)
+        limits.has_connected = stand_in is not None  # nothing that is injected is a connection gone stale
         exchange.abort = lambda: shut(client, request, limits)
         if self._is_aborted(exchange):  # before it could begin
             release()
@@ -116,11 +118,12 @@ class SyncSender(_Sender):
         watch = watchdog(self._clock).watch(exchange.until + _GRACE, exchange.abort)
         response, reply = None, None
         try:
-            response = client.send(request, stream=True, auth=None, follow_redirects=False)
+            ask = partial(client.send, request, **_PLAIN)
+            response = ask() if stand_in is None else stand_in.send(ask, request)
             reply = self._read(exchange, client, response, watch, release)
             return reply, False
         except self.flavour.caught as error:
-            outcome = self.flavour.outcome(error, is_overdue=watch.is_overdue, during=_during(exchange))
+            outcome = self.flavour.outcome(error, is_overdue=watch.is_overdue, during=during(exchange))
             return Reply(outcome), response is None and self._may_send_again(limits, outcome, exchange)
         finally:
             if reply is None or reply.live is None:
@@ -163,8 +166,9 @@ class AsyncSender(_Sender):
     async def __call__(self, exchange: Exchange, /) -> Reply:
         if exchange.prepared.url.startswith(LOCAL):
             return await asyncio.to_thread(self._in_process, exchange)
+        stand_in = self._stand_in(exchange)
         for _ in range(_MOST_STALE):
-            reply, again = await self._once(exchange)
+            reply, again = await self._once(exchange, stand_in)
             if not again:
                 break
         return reply
@@ -190,14 +194,16 @@ class AsyncSender(_Sender):
                 await reply.live.response.aclose()
             reply.live.release()
 
-    async def _once(self, exchange: Exchange) -> tuple[Reply, bool]:
+    async def _once(self, exchange: Exchange, stand_in: StandIn | None) -> tuple[Reply, bool]:
         client, release = self._pools.lease()
         request, limits = self._build(exchange)
+        limits.has_connected = stand_in is not None  # nothing that is injected is a connection gone stale
         loop = asyncio.get_running_loop()
         response, reply, is_cut = None, None, False
         try:
             async with asyncio.timeout_at(loop.time() + exchange.until - self._clock.now()):
-                response = await client.send(request, stream=True, auth=None, follow_redirects=False)
+                ask = partial(client.send, request, **_PLAIN)
+                response = await (ask() if stand_in is None else stand_in.async_send(ask, request))
                 reply = await self._read(exchange, client, response, release)
                 return reply, False
         except asyncio.CancelledError:
@@ -205,9 +211,9 @@ class AsyncSender(_Sender):
             raise
         except TimeoutError:
             is_cut = True
-            return Reply(Outcome(fault=_during(exchange))), False
+            return Reply(Outcome(fault=during(exchange))), False
         except self.flavour.caught as error:
-            outcome = self.flavour.outcome(error, is_overdue=False, during=_during(exchange))
+            outcome = self.flavour.outcome(error, is_overdue=False, during=during(exchange))
             return Reply(outcome), response is None and self._may_send_again(limits, outcome, exchange)
         except RuntimeError as error:
             if _LOOP_IS_CLOSED not in str(error) or response is not None:

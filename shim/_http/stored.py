@@ -69,7 +69,9 @@ def exchange_for(stored: Stored, board: Board, request: Any, body: bytes, own_ba
         prepared = replace(prepared, url=_with_query(prepared.url, query))
     policy = board.families[stored.maker.family].config.policy
     deadline = policy.deadline if options.deadline is None else options.deadline
-    return Exchange(prepared, board.clock.now() + deadline, connect=policy.connect_timeout)
+    route = stored.route.config
+    until = board.clock.now() + deadline
+    return Exchange(prepared, until, connect=policy.connect_timeout, provider=route.provider, model=route.model)
 
 
 def response_for(stored: Stored, board: Board, flavour: Flavour, request: Any, reply: Reply, started: float) -> Any:

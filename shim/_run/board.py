@@ -19,6 +19,7 @@ from shim._core.plan import FamilyState, RouteState
 from shim._core.prepare import Writer, secrets_of
 from shim._core.vectors import Reader
 from shim._run.bus import Bus
+from shim._run.injections import Injections
 from shim._run.references import References
 from shim._run.system import Clock
 from shim.config import BreakerConfig, Config, FamilyConfig, ProviderConfig
@@ -55,6 +56,7 @@ class Board:
         self.config = config
         self.catalog = Catalog(config)
         self.references = references
+        self.injections = Injections(clock)
         self.calls: deque[Call] = deque(maxlen=_KEPT_CALLS)
         self.providers = {name: _provider(provider, config) for name, provider in config.providers.items()}
         self.families = {name: self._family(family) for name, family in config.families.items()}

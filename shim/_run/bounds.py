@@ -76,7 +76,8 @@ def exchange_of(
         idle = min(idle, options.read_timeout)
     if request.is_stream:
         running.watch = StreamWatch(request.endpoint)
-    return Exchange(prepared, running.until, running.watch, idle, connect)
+    route = running.slot.route.config
+    return Exchange(prepared, running.until, running.watch, idle, connect, provider=route.provider, model=route.model)
 
 
 def was_rushed(running: Running) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from shim._core.answers import Answer
-from shim._core.outcome import Judgement, Outcome
+from shim._core.outcome import Fault, Judgement, Outcome
 from shim._core.prepare import Prepared
 from shim._core.stream import StreamWatch
 
@@ -18,7 +18,7 @@ class Exchange:
     """One HTTP exchange. `until` is an instant: the whole body, or a stream's first content, must be there by then.
 
     With a `watch` an event stream is read up to its first content and handed over live; `idle` seconds then limit the
-    wait for each further event.
+    wait for each further event. `provider` and `model` name the route.
     """
 
     prepared: Prepared = field(repr=False)
@@ -29,6 +29,13 @@ class Exchange:
     abort: Callable[[], None] | None = None
     """Ends the exchange from another thread; set while it is under way."""
     is_aborted: bool = False
+    provider: str = ""
+    model: str = ""
+
+
+def during(exchange: Exchange) -> Fault:
+    """The fault to name when a limit of ours ends the exchange before its answer, or a stream's content, is there."""
+    return Fault.TIMEOUT if exchange.watch is None else Fault.FIRST_CHUNK_TIMEOUT
 
 
 @dataclass(slots=True)

@@ -215,7 +215,8 @@ def _exchange(probing: Probing, request: Request) -> Exchange | Judgement:
     prepared = slot.route.writer.write(request, slot.key, slot.lengths, slot.route.health.dropped)
     if isinstance(prepared, Judgement):
         return prepared
-    return Exchange(prepared, probing.until, connect=probing.connect)
+    route = slot.route.config
+    return Exchange(prepared, probing.until, connect=probing.connect, provider=route.provider, model=route.model)
 
 
 def _judgement(verdict: Verdict, reason: str, message: str) -> Judgement:

@@ -8,6 +8,7 @@ import typer
 
 from shim import __version__
 from shim.cli.cache import cache
+from shim.cli.cassette import cassette
 from shim.cli.check import check
 from shim.cli.complaints import Commands
 from shim.cli.demo import demo
@@ -27,6 +28,7 @@ app: typer.Typer = typer.Typer(
 for _command in (init, check, explain, status, embed, demo):
     app.command()(_command)
 app.add_typer(cache, name="cache")
+app.add_typer(cassette, name="cassette")
 
 
 def _tell_version(is_asked: bool) -> None:

@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from shim.config_error import ConfigError
 from shim.embed.errors import ShimEmbedError
+from shim.testing.recording import CassetteError
 
 BAD_USE = 2
 """Exit code where nothing could be asked at all; 1 is kept for an answer that is not good."""
@@ -26,7 +27,7 @@ class Commands(TyperGroup):
         """Run a command. Complaints, wrong configurations and missing packages end in exit code 2."""
         try:
             return super().invoke(ctx)
-        except (Complaint, ConfigError, ShimEmbedError) as wrong:
+        except (Complaint, ConfigError, ShimEmbedError, CassetteError) as wrong:
             text = str(wrong)
         except ImportError as missing:  # an extra, such as PyYAML for a LiteLLM file
             text = str(missing)

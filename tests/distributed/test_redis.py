@@ -34,6 +34,13 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
+def one_address(tmp_path: Path) -> Iterator[str]:
+    """A server of any kind, for what takes long."""
+    with redis_server.running(next(iter(SERVERS.values())), tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
 def exchange(address: str) -> Exchange:
     return through_redis(address, "party")
 
@@ -126,11 +133,11 @@ class Limited(Provider):
 
 @pytest.mark.parametrize("is_shared", [True, False], ids=["shared", "not shared"])
 def test_a_rate_limit_that_one_process_meets_rests_all(
-    address: str, embedder: Made, server: Server, is_shared: bool
+    one_address: str, embedder: Made, server: Server, is_shared: bool
 ) -> None:
     """Without sharing the other process goes on meanwhile: so the provider's limit is met again and again."""
     limited = server.script = Limited()
-    embed = embedder(workers=2, concurrency=2, batch_size=5, share=address if is_shared else None)
+    embed = embedder(workers=2, concurrency=2, batch_size=5, share=one_address if is_shared else None)
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         parts = pool.map(embed, [_frame(0, 800), _frame(800, 800)], chunksize=1)
     assert pd.concat(parts)["embedding_error"].isna().all()

@@ -112,20 +112,16 @@ def _commands(text: str) -> list[list[str]]:
 
 
 def _check_shim(words: list[str]) -> None:
-    group: Any = get_command(app)
-    if not words or words[0].startswith("-"):
-        return
-    assert words[0] in group.commands, f"no command shim {words[0]}"
-    if hasattr(group.commands[words[0]], "commands"):
-        group, words = group.commands[words[0]], words[1:]
-        assert words[0] in group.commands, f"no such command: {words[0]}"
+    command: Any = get_command(app)
+    name = "shim"
+    while words and hasattr(command, "commands") and not words[0].startswith("-"):
+        assert words[0] in command.commands, f"no command {name} {words[0]}"
+        command, name, words = command.commands[words[0]], f"{name} {words[0]}", words[1:]
     known = {"--help"} | {
-        option
-        for parameter in group.commands[words[0]].params
-        for option in (*parameter.opts, *parameter.secondary_opts)
+        option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
     }
-    for word in words[1:]:
-        assert not word.startswith("-") or word.partition("=")[0] in known, f"shim {words[0]} has no {word}"
+    for word in words:
+        assert not word.startswith("-") or word.partition("=")[0] in known, f"{name} has no {word}"
 
 
 def _check_script(words: list[str]) -> None:
@@ -154,7 +150,7 @@ def test_commands_exist_with_their_options(block: Block) -> None:
             target = words[1]
             assert target in ("-m", "-c") or (ROOT / target).is_file(), target
         else:
-            assert words[0] in ("pip", "git", "cd", "bash", "sed", "export"), words[0]
+            assert words[0] in ("pip", "git", "cd", "bash", "sed", "export", "pytest"), words[0]
 
 
 def _table(script: str) -> str:

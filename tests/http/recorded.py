@@ -6,15 +6,13 @@ cassette whose name says `synthetic` was made by a handler that is ill on purpos
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
-
-import vcr  # type: ignore[import-untyped]
 
 import shim
 from shim.local.provider import LocalProvider
 from shim.local.server import Handler, LocalServer, rate_limited
+from shim.testing import use_cassette
 from tests.support.faces import MODEL, configuration
 
 FOLDER = Path(__file__).with_name("cassettes")
@@ -22,29 +20,12 @@ LOCAL = FOLDER / "local-embeddings.yaml"
 SYNTHETIC = FOLDER / "synthetic-rate-limit-then-local.yaml"
 TEXTS = ["a bird in the hand", "two in the bush"]
 LENGTH = 256
-_FILTERED = ("authorization", "api-key", "cookie", "host", "user-agent")
-_PORTS: dict[str, str] = {}
+NAMES = ("http://a.invalid", "http://b.invalid")
 
 
-def _normal(request: Any) -> Any:
-    """The port of a server that is gone says nothing; the route's place in the configuration does."""
-    request.uri = re.sub(r"127\.0\.0\.1:\d+", lambda found: _PORTS.get(found.group(0), found.group(0)), request.uri)
-    return request
-
-
-def tape(path: Path, *base_urls: str, mode: str = "none") -> Any:
+def tape(path: Path, *base_urls: str, **settings: Any) -> use_cassette:
     """The context in which requests to these base URLs (of providers a, b, …) are answered from a cassette."""
-    _PORTS.clear()
-    for name, url in zip("ab", base_urls, strict=False):
-        _PORTS[url.split("/")[2]] = f"{name}.invalid"
-    recorder = vcr.VCR(
-        record_mode=mode,
-        filter_headers=list(_FILTERED),
-        before_record_request=_normal,
-        match_on=("method", "uri", "body"),
-        decode_compressed_response=True,
-    )
-    return recorder.use_cassette(str(path))
+    return use_cassette(path, hosts=dict(zip(base_urls, NAMES, strict=False)), **settings)
 
 
 def config(*base_urls: str) -> dict[str, Any]:
@@ -56,15 +37,18 @@ def config(*base_urls: str) -> dict[str, Any]:
 
 def record() -> None:
     """Ask real servers and keep what they say."""
-    tapes: list[tuple[Path, list[Handler]]] = [
-        (LOCAL, [LocalProvider().handle_http]),
-        (SYNTHETIC, [rate_limited(LocalProvider().handle_http, times=1, retry_after=7), LocalProvider().handle_http]),
+    local = LocalProvider().handle_http
+    recorded = {"server": f"shim.local {shim.__version__}"}
+    synthetic = {"source": "synthetic", "about": "The 429 was made on purpose; the local model gave the other one."}
+    tapes: list[tuple[Path, list[Handler], dict[str, str]]] = [
+        (LOCAL, [local], recorded),
+        (SYNTHETIC, [rate_limited(local, times=1, retry_after=7), local], synthetic),
     ]
-    for path, handlers in tapes:
-        path.unlink(missing_ok=True)
+    for path, handlers, about in tapes:
         servers = [LocalServer(handler) for handler in handlers]
         urls = [server.base_url for server in servers]
-        with tape(path, *urls, mode="once"), shim.OpenAI(router=config(*urls)) as client:
+        path.unlink(missing_ok=True)
+        with tape(path, *urls, record="all", about=about), shim.OpenAI(router=config(*urls)) as client:
             client.embeddings.create(model=MODEL, input=TEXTS)
         for server in servers:
             server.close()

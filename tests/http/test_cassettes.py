@@ -1,4 +1,4 @@
-"""Cassettes that vcrpy recorded from a real server replay through the routed client with the server gone."""
+"""Cassettes that were recorded from a real server replay through the routed client with the server gone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def _embed(client: Any) -> Any:
 async def test_a_recorded_answer_replays(face: Face) -> None:
     with tape(LOCAL, GONE[0]) as cassette:
         answer = await _embed(face.client(config(GONE[0])))
-    assert cassette.play_count == 1
+    assert len(cassette.played) == 1
     assert [len(row.embedding) for row in answer.data] == [LENGTH] * 2
     assert all(math.isclose(math.hypot(*row.embedding), 1, abs_tol=1e-3) for row in answer.data)
 
@@ -41,7 +41,7 @@ async def test_a_recorded_answer_replays(face: Face) -> None:
 async def test_a_recorded_rate_limit_is_followed_by_the_other_route(face: Face) -> None:
     with tape(SYNTHETIC, *GONE) as cassette:
         answer = await _embed(face.client(config(*GONE)))
-    assert cassette.play_count == 2
+    assert len(cassette.played) == 2
     assert [attempt.verdict for attempt in shim.attempts(answer)] == [Verdict.TRANSIENT, Verdict.OK]
     assert [attempt.status for attempt in shim.attempts(answer)] == [429, 200]
 

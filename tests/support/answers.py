@@ -1,82 +1,28 @@
-"""Bodies in OpenAI's shapes and small scripts that send them."""
+"""Bodies in OpenAI's shapes and small scripts that send them, at the level of connections."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
-import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
+from shim.testing import answers
+from shim.testing.answers import DONE, chat, chat_events, chunk, event, vector
 from tests.support.server import Peer, Script, Seen
+
+__all__ = ["DONE", "PONG", "chat", "chat_events", "chunk", "embeddings", "error", "event", "vector"]
 
 PONG = "pong"
 
 
-def chat(text: str = PONG, model: str = "m") -> dict[str, Any]:
-    """A whole chat answer."""
-    message = {"role": "assistant", "content": text, "refusal": None}
-    return {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": model,
-        "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
-        "usage": {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4},
-    }
-
-
-def vector(text: str, length: int, salt: str = "") -> list[float]:
-    """A vector of norm 1 that is the same for the same text, length and salt."""
-    seed = hashlib.shake_128(f"{salt}:{text}".encode()).digest(length * 2)
-    numbers = [int.from_bytes(seed[i * 2 : i * 2 + 2], "big") / 32768 - 1 for i in range(length)]
-    norm = sum(number * number for number in numbers) ** 0.5
-    return [number / norm for number in numbers]
-
-
 def embeddings(request: Seen, length: int = 8, salt: str = "", *, base64_too: bool = True) -> dict[str, Any]:
-    """The answer to an embeddings request, in the encoding that it asks for."""
-    asked = request.json
-    texts = asked["input"] if isinstance(asked["input"], list) else [asked["input"]]
-    if texts and isinstance(texts[0], int):
-        texts = [texts]
-    rows: list[Any] = [vector(json.dumps(text), length, salt) for text in texts]
-    if base64_too and asked.get("encoding_format") == "base64":
-        rows = [base64.b64encode(struct.pack(f"<{length}f", *row)).decode() for row in rows]
-    data = [{"object": "embedding", "index": index, "embedding": row} for index, row in enumerate(rows)]
-    usage = {"prompt_tokens": len(texts), "total_tokens": len(texts)}
-    return {"object": "list", "data": data, "model": asked["model"], "usage": usage}
+    """The answer to an embeddings request, in the encoding that it asks for, and of this length whatever it asks."""
+    asked = {name: value for name, value in request.json.items() if name != "dimensions"}
+    return answers.embeddings(asked, length, salt, base64_too=base64_too)
 
 
 def error(message: str = "it is broken", code: str | None = None, type: str = "server_error") -> dict[str, Any]:
     """An error body."""
     return {"error": {"message": message, "type": type, "param": None, "code": code}}
-
-
-def chunk(text: str | None = None, *, role: str | None = None, finish: str | None = None) -> dict[str, Any]:
-    """One chunk of a chat stream."""
-    delta = {name: value for name, value in (("role", role), ("content", text)) if value is not None}
-    choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
-    return {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
-
-
-def event(data: object, *, end: bytes = b"\n\n") -> bytes:
-    """One server-sent event."""
-    return b"data: " + (data if isinstance(data, bytes) else json.dumps(data).encode()) + end
-
-
-DONE = b"data: [DONE]\n\n"
-
-
-def chat_events(texts: Sequence[str] = ("Hel", "lo")) -> list[bytes]:
-    """A good chat stream, an event for each text."""
-    return [
-        event(chunk("", role="assistant")),
-        *(event(chunk(text)) for text in texts),
-        event(chunk(finish="stop")),
-        DONE,
-    ]
 
 
 # -- scripts
