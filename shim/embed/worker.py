@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from shim._config.variables import resolve
-from shim._run.system import SystemClock
+from shim._run.system import Clock, SystemClock
 from shim.client import OpenAI
 from shim.embed import plan
 from shim.embed.assignment import Assignment
@@ -57,6 +57,12 @@ class _Windows:
 
 class Worker:
     """Embeds batches for one assignment, in as many threads as call it. Each has a seat while it does."""
+
+    assignment: Assignment
+    clock: Clock
+    client: OpenAI
+    setup: plan.Setup
+    sharing: RedisSharing | None
 
     def __init__(self, assignment: Assignment, spaces: Mapping[str, bytes] | None = None) -> None:
         self.assignment, self.clock = assignment, SystemClock()
