@@ -314,6 +314,22 @@ def test_a_store_that_was_empty_at_first_is_looked_at_again(
     assert provider.asked["one"] == 1
 
 
+def test_a_worker_that_is_killed_costs_what_it_had_in_flight(
+    embedder: Made, server: Server, provider: Provider
+) -> None:
+    """Its batch runs again elsewhere on the machine, and asks for the rest."""
+    embed, frame = embedder(concurrency=1, batch_size=5), _frame([f"row {number}" for number in range(2000)])
+    child = multiprocessing.get_context("spawn").Process(target=embed, args=(frame,))
+    child.start()
+    assert server.wait_until(lambda: len(server.seen) >= 40, 60)
+    child.kill()
+    child.join(10)
+    answered = sum(provider.asked.values())
+    assert 195 <= answered < 2000, "killed in the middle"
+    assert embed(frame)["embedding_error"].isna().all()
+    assert sum(count > 1 for count in provider.asked.values()) <= 5
+
+
 @pytest.mark.parametrize(("is_told", "until"), [(True, 30.0), (False, 0.0)], ids=["told by the provider", "a guess"])
 def test_lanes_remember_what_the_last_batch_learnt(is_told: bool, until: float) -> None:
     """Limits, how much at a time goes well, and pauses that the provider asked for; never that a route was out."""
