@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import concurrency, embeddings, failover, imports, measure, overhead, soak, streams
+from benchmarks import concurrency, embeddings, failover, imports, measure, notebook, overhead, soak, streams
 from benchmarks.measure import Row
 
 ALL: Mapping[str, Callable[[bool], list[Row]]] = {
@@ -26,6 +26,7 @@ ALL: Mapping[str, Callable[[bool], list[Row]]] = {
     "failover": failover.collect,
     "streams": streams.collect,
     "soak": soak.collect,
+    "notebook": notebook.collect,
 }
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 _PACKAGES = ("openai", "httpx2", "httpcore2", "pydantic", "msgspec", "anyio")

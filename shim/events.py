@@ -82,6 +82,7 @@ class Attempt:
 
     `verdict` is None for an attempt that was cancelled: nobody's failure. `key` is an alias, never a key.
     `first_byte` and `duration` are seconds since the attempt began. `cost` is US dollars where the route has a price.
+    `is_rehearsal` says that it met a fault of `Router.rehearse`: it counts in no figure.
     """
 
     number: int
@@ -103,6 +104,7 @@ class Attempt:
     cost: float | None = None
     breaker: BreakerState = BreakerState.CLOSED
     retry_at: float | None = None
+    is_rehearsal: bool = False
 
     @property
     def route(self) -> str:
@@ -160,6 +162,8 @@ class BreakerChanged:
     after: BreakerState
     until: float | None
     at: float
+    is_rehearsal: bool = False
+    """A rehearsal is under way on it: when that ends, it is as it was before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +216,29 @@ class JobProgress:
     at: float
 
 
-Event = CallStarted | AttemptStarted | AttemptFinished | BreakerChanged | CallFinished | JobProgress
+class Switch(str, Enum):
+    """What an operator did."""
+
+    RESET = "reset"
+    FORCED_OPEN = "forced open"
+    OFF = "off"
+    ON = "on"
+    PINNED = "pinned"
+    UNPINNED = "unpinned"
+    REHEARSAL = "rehearsal"
+    REHEARSAL_OVER = "rehearsal over"
+
+
+@dataclass(frozen=True, slots=True)
+class Switched:
+    """An operator used a switch of the router. `subject` is a route, a provider, `all`, or `family to route`."""
+
+    subject: str
+    switch: Switch
+    at: float
+
+
+Event = CallStarted | AttemptStarted | AttemptFinished | BreakerChanged | CallFinished | JobProgress | Switched
 
 
 class Observer(Protocol):

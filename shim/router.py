@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from shim import loading
+from shim import loading, roster
 from shim._http.engine import Engine
-from shim._run import inspection
+from shim._run import inspection, rehearsal, switches
 from shim._run.board import Board
-from shim._run.inspection import Explanation, SpaceStatus, Status
+from shim._run.inspection import Explanation, ProviderStatus, RouteStatus, SpaceStatus, Status
 from shim._run.references import References
+from shim._run.rehearsal import Rehearsal, RehearsalStatus
 from shim._run.system import Clock, SystemClock
 from shim.config import Config
 from shim.config_error import ConfigError
@@ -23,7 +24,16 @@ if TYPE_CHECKING:
     from shim._core.vectors import Reader
     from shim._http.in_process import InProcess
 
-__all__ = ["Explanation", "Router", "SpaceStatus", "Status"]
+__all__ = [
+    "Explanation",
+    "ProviderStatus",
+    "Rehearsal",
+    "RehearsalStatus",
+    "RouteStatus",
+    "Router",
+    "SpaceStatus",
+    "Status",
+]
 
 logging.getLogger("shim").addHandler(logging.NullHandler())
 
@@ -49,6 +59,7 @@ class Router:
         self._clock = clock or SystemClock()
         self._board = Board(self.config, self._clock, References(_cache_folder(os.environ)), _packed)
         self._engine = Engine(self._board, _local)
+        roster.enter(self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, clock: Clock | None = None) -> Self:
@@ -101,11 +112,64 @@ class Router:
 
     def reset(self, name: str | None = None) -> None:
         """Close the breakers and forget the cooldowns of a route (`provider/model`), a provider, or all (None)."""
-        inspection.reset(self._board, name)
+        switches.reset(self._board, name)
 
     def force_open(self, name: str) -> None:
         """Take a route (`provider/model`) or a provider out until `reset`."""
-        inspection.force_open(self._board, name)
+        switches.force_open(self._board, name)
+
+    def disable(self, name: str) -> None:
+        """Leave a route (`provider/model`) or a provider out of every new plan until `enable`; `reset` leaves it off.
+
+        Attempts in flight go on. Raises ValueError for a name that is not known, as all of these do.
+        """
+        switches.switch(self._board, name, is_off=True)
+
+    def enable(self, name: str) -> None:
+        """Undo `disable`. What the configuration switched off stays off."""
+        switches.switch(self._board, name, is_off=False)
+
+    def pin(self, family: str, name: str) -> None:
+        """Send every new call of `family` to one of its routes or providers alone, until `unpin`.
+
+        A pinned chat family does not fall back on others. A call that names its own route goes there.
+        """
+        switches.pin(self._board, family, name)
+
+    def unpin(self, family: str) -> None:
+        """Let the calls of `family` go to all of its routes again."""
+        switches.pin(self._board, family, None)
+
+    def rehearse(
+        self,
+        name: str = "",
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+        fault: str | None = None,
+        delay: float | None = None,
+        times: int | None = None,
+        seconds: float | None = None,
+    ) -> Rehearsal:
+        """See what would happen, before it does: `with router.rehearse("openai", status=429, retry_after=30): ...`
+
+        Attempts on a route or a provider ("" for all) meet the fault in place of an answer: an HTTP `status`, a
+        `fault` (`timeout`, `connection`, `reset`, `tls`), or a `delay` in seconds before the real answer. At most
+        `times` attempts, and no longer than `seconds`. All calls of this router take part. Rehearsed attempts are
+        marked, and in no figure; when it ends, breakers and cooldowns are as they were. Raises ValueError.
+        """
+        if name:
+            switches.check(self._board, name)
+        profile = rehearsal.profile_of(
+            name, status=status, retry_after=retry_after, fault=fault, delay=delay, times=times, seconds=seconds
+        )
+        return Rehearsal(self._board, profile)
+
+    @property
+    def rehearsals(self) -> tuple[Rehearsal, ...]:
+        """The rehearsals under way."""
+        rehearsal.end_due(self._board)
+        return self._board.rehearsals
 
     # -- for libraries that take an httpx client
 

@@ -19,6 +19,8 @@ PLANTED = {
     "shim/_run/bus.py": ("import openai", "openai is imported by", ""),
     "shim/router.py": ("import httpx2", "httpx, httpx2 and anyio", ""),
     "shim/embeddings.py": ("import numpy", "numpy is needed by", ""),
+    "shim/served.py": ("import notebook_ext", "shim works without the notebook", ""),
+    "notebook_ext/fold.py": ("from shim._run import board", "notebook_ext knows the public parts", ""),
     "shim/forgotten.py": ("import json", "imports point down", ""),
 }
 
@@ -41,7 +43,8 @@ def test_they_hold_as_the_code_is() -> None:
 
 def test_what_is_planted_is_named(tmp_path: Path) -> None:
     """One copy with every violation planted: each breaks the contract that forbids it."""
-    shutil.copytree(ROOT / "shim", tmp_path / "shim", ignore=shutil.ignore_patterns("__pycache__"))
+    for package in ("shim", "notebook_ext"):
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     for name, (line, *_) in PLANTED.items():
         path = tmp_path / name

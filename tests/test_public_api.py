@@ -37,16 +37,22 @@ NAMES = [
 ROUTER = [
     "async_http_client",
     "calls",
+    "disable",
     "discover",
+    "enable",
     "explain",
     "force_open",
     "http_client",
     "load",
+    "pin",
     "publish",
+    "rehearsals",
+    "rehearse",
     "reset",
     "spaces",
     "status",
     "subscribe",
+    "unpin",
     "unsubscribe",
 ]
 
@@ -70,6 +76,7 @@ ATTEMPT = [
     "cost",
     "breaker",
     "retry_at",
+    "is_rehearsal",
 ]
 
 CALL = [

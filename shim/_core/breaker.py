@@ -109,6 +109,16 @@ class Breaker:
         if permit.generation == self._generation and permit.is_probe:
             self._probes_out -= 1
 
+    def take_over(self, other: Breaker) -> None:
+        """Be as `other` is, as after a rehearsal. Permits that are out move nothing any more."""
+        self._generation += 1
+        self.state = other.state
+        self.open_until = other.open_until
+        self._streak = other._streak
+        self._openings = other._openings
+        self._probes_out = 0
+        self._buckets = list(other._buckets)
+
     def force_open(self) -> None:
         """Take the route out until `reset`."""
         self._move(BreakerState.FORCED_OPEN)

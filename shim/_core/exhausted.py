@@ -78,6 +78,7 @@ def body_for(message: str, kind: Kind, family: str, attempts: Sequence[Attempt],
                         "status": attempt.status,
                         "message": attempt.message,
                         "seconds": round(attempt.duration, 3),
+                        **({"rehearsal": True} if attempt.is_rehearsal else {}),
                     }
                     for attempt in attempts
                 ],
@@ -96,5 +97,8 @@ def headers_for(retry_after: float | None) -> list[tuple[str, str]]:
 
 def trail(attempts: Sequence[Attempt]) -> str:
     """The attempts in one header line: `openai/gpt-4o-mini=rate_limit; groq/llama=ok`, at most ten of them."""
-    steps = [f"{attempt.route}={attempt.reason or 'cancelled'}" for attempt in attempts[-10:]]
+    steps = [
+        f"{attempt.route}={attempt.reason or 'cancelled'}{' (rehearsal)' if attempt.is_rehearsal else ''}"
+        for attempt in attempts[-10:]
+    ]
     return "; ".join(steps).encode("ascii", "replace").decode()

@@ -78,6 +78,8 @@ class ProviderHealth:
     keys: list[KeyHealth]
     cooldown: Cooldown = field(default_factory=Cooldown)
     last_message: str = ""
+    kept: ProviderHealth | None = None
+    """What it is for real, while a rehearsal acts on this one."""
 
 
 @dataclass(slots=True)
@@ -103,6 +105,8 @@ class RouteHealth:
     """How the last failure looked to the official client: a status as text, `timeout` or `connection`."""
     next_key: int = 0
     dropped: set[str] = field(default_factory=set)
+    kept: RouteHealth | None = None
+    """What it is for real, while a rehearsal acts on this one."""
 
     def benched_until(self, key: int) -> float:
         """When no cooldown stands in the way of this route with that key; breakers left aside."""
@@ -170,17 +174,38 @@ def release(route: RouteHealth, permits: Permits) -> None:
 
 
 def settle(
-    route: RouteHealth, key: int, permits: Permits, judgement: Judgement, seconds: float, now: float, jitter: float
+    route: RouteHealth,
+    key: int,
+    permits: Permits,
+    judgement: Judgement,
+    seconds: float,
+    now: float,
+    jitter: float,
+    *,
+    is_rehearsal: bool = False,
 ) -> None:
-    """What a verdict does to the health of the route, its key and its provider."""
+    """What a verdict does to the health of the route, its key and its provider. That of a rehearsed attempt is in no
+    figure; that of a real one while others rehearse also moves what is kept beside."""
+    if is_rehearsal and route.kept is None:  # it ends after its rehearsal did
+        release(route, permits)
+        return
     route.in_flight -= 1
-    route.attempts += 1
-    route.verdicts[judgement.verdict.value] = route.verdicts.get(judgement.verdict.value, 0) + 1
+    if not is_rehearsal:
+        route.attempts += 1
+        route.verdicts[judgement.verdict.value] = route.verdicts.get(judgement.verdict.value, 0) + 1
+        if judgement.verdict is Verdict.OK:
+            route.latencies.append(seconds)
+        kept = route.kept
+        if kept is not None and (real := acquire(kept, key, now, early=True)) is not None:
+            _move(kept, key, real, judgement, now, jitter)
+    _move(route, key, permits, judgement, now, jitter)
+
+
+def _move(route: RouteHealth, key: int, permits: Permits, judgement: Judgement, now: float, jitter: float) -> None:
     own, shared = route.breaker, route.provider.breaker
     if judgement.verdict is Verdict.OK:
         own.success(permits.route, now)
         shared.success(permits.provider, now)
-        route.latencies.append(seconds)
         _forget_guesses(route, key)
         return
     route.last_message = route.provider.last_message = judgement.message

@@ -30,11 +30,14 @@ class RouteState:
     provider: ProviderConfig
     health: RouteHealth
     writer: Writer
+    is_off: bool = False
+    """Switched off by an operator, until switched on again."""
 
 
 @dataclass(slots=True)
 class FamilyState:
-    """A family with what its calls share. `locked` is the length of its vectors once one was seen."""
+    """A family with what its calls share. `locked` is the length of its vectors once one was seen, `pinned` the one
+    route or provider that an operator lets its calls go to."""
 
     config: FamilyConfig
     routes: list[RouteState]
@@ -42,6 +45,7 @@ class FamilyState:
     hedge_budget: Budget
     turn: int = 0
     locked: int | None = None
+    pinned: str | None = None
     fixed: dict[str, Plan] = field(default_factory=dict)
     """Plans that do not depend on the request, by the client's own base URL."""
 
@@ -111,8 +115,10 @@ def make_plan(
 ) -> Plan:
     """The plan for a request over its family and, for chat, the families that it falls back on.
 
-    `pinned` names the one provider or route that may serve it, `account` the one account whose keys may.
+    `pinned` names the one provider or route that may serve it, `account` the one account whose keys may. Without one
+    an operator's pin of the family holds.
     """
+    pinned = pinned or families[0].pinned
     if request.kind is Kind.EMBEDDING:
         families = families[:1]  # the family law: an embedding call never leaves its family
     elif pinned is None and not only_first and all(map(is_fixed, families)):
@@ -198,6 +204,8 @@ def why_not(
         return "switched off in the configuration", None
     if not provider.enabled:
         return f"provider {provider.name} is switched off in the configuration", None
+    if route.is_off:
+        return f"switched off by hand, until router.enable({config.route!r})", None
     if not provider.is_usable and not (provider.base_url == request.own_base and own_credentials(request)):
         return f"no key: set {provider.missing or 'api_key'} for provider {provider.name}", None
     if account and all(key.account != account for key in provider.keys):

@@ -21,6 +21,7 @@ from shim._core.vectors import Reader
 from shim._run.bus import Bus
 from shim._run.injections import Injections
 from shim._run.references import References
+from shim._run.rehearsal import Rehearsal
 from shim._run.system import Clock
 from shim.config import BreakerConfig, Config, FamilyConfig, ProviderConfig
 from shim.events import Call
@@ -66,6 +67,8 @@ class Board:
             dict.fromkeys(secret for provider in config.providers.values() for secret in secrets_of(provider))
         )
         """Every key of the configuration, for masking what providers repeat."""
+        self.rehearsals: tuple[Rehearsal, ...] = ()
+        """Those under way; replaced, never changed in place."""
         self._made_by: OrderedDict[str, Maker] = OrderedDict()
         self._prefix = os.urandom(4).hex()
         self._numbers = itertools.count(1)

@@ -14,7 +14,7 @@ from shim._core.prepare import DROPPABLE, own_secrets
 from shim._core.request import Request
 from shim._core.state import about_state
 from shim._core.wording import mask_secrets
-from shim._run import parting, screening
+from shim._run import parting, rehearsal, screening
 from shim._run.board import Board, Maker
 from shim._run.bounds import Options, exchange_of, limits_of, was_rushed
 from shim._run.exchange import Exchange, Pause, Reply, Send, Together
@@ -108,6 +108,11 @@ class Flight:
         """What an attempt does: the space check where it is due, then the exchange. Returns what `settle` takes."""
         running = self._running[number]
         slot, request = running.slot, self.request
+        if self._board.rehearsals and (met := rehearsal.meet(self._board, running)) is not None:
+            running.is_rehearsal = True
+            instead = yield from rehearsal.carry_out(met, running.until, self._clock)
+            if instead is not None:
+                return instead
         if request.kind is Kind.EMBEDDING and screening.may_be_due(self._board, slot, request):
             refusal = yield from screening.screen(self._probing(running))
             if refusal is not None:
@@ -271,6 +276,7 @@ class Flight:
     # -- inside
 
     def _make_plan(self) -> Plan:
+        rehearsal.end_due(self._board)
         families = self._board.families_for(self.family)
         with self._board.lock:
             return make_plan(

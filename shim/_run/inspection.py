@@ -1,4 +1,4 @@
-"""What a router shows of itself: the plan of a call, the state of everything, and the switches an operator has."""
+"""What a router shows of itself: the plan of a call and the state of everything."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import msgspec
 from shim._core import space
 from shim._core.breaker import Breaker
 from shim._core.health import FOREVER, Cooldown, ProviderHealth, RouteHealth
-from shim._core.plan import make_plan
+from shim._core.plan import FamilyState, RouteState, make_plan
 from shim._core.request import Headers, Raw, Request
 from shim._run.board import Board
+from shim._run.rehearsal import RehearsalStatus, end_due
 from shim.config import RouteConfig
 from shim.events import BreakerState, Kind
 
@@ -100,7 +101,10 @@ class ProviderStatus:
 
 @dataclass(frozen=True, slots=True)
 class RouteStatus:
-    """One route as it stands. Times are seconds; `p50` and `p95` are of valid answers, None before the first."""
+    """One route as it stands. Times are seconds; `p50` and `p95` are of valid answers, None before the first.
+
+    `is_off` says that `Router.disable` switched it or its provider off, `is_pinned` that its family is pinned to it.
+    """
 
     family: str
     route: str
@@ -120,6 +124,8 @@ class RouteStatus:
     cost: float
     last_reason: str
     last_message: str
+    is_off: bool = False
+    is_pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +137,7 @@ class Status:
     routes: tuple[RouteStatus, ...]
     dimensions: Mapping[str, int | None]
     calls: int
+    rehearsals: tuple[RehearsalStatus, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +168,7 @@ def explain(board: Board, model: str, kind: str | None, fields: Mapping[str, obj
     if found is None:
         nearest = tuple(board.catalog.closest(model, its_kind))
         return Explanation(model, its_kind, None, "pass-through", (), (), 1, nearest)
+    end_due(board)
     endpoint = _ENDPOINTS[its_kind]
     raw = {name: Raw(msgspec.json.encode(value)) for name, value in fields.items()}
     request = Request("POST", endpoint, endpoint, its_kind, Headers(), b"", fields=raw, model=model)
@@ -215,20 +223,18 @@ def _step(
 
 def status(board: Board) -> Status:
     """A frozen picture of the board."""
+    end_due(board)
     now, wall = board.clock.now(), board.clock.wall()
     with board.lock:
         providers = tuple(_provider(board, health, now) for health in board.providers.values())
-        routes = tuple(
-            _route(name, route.config.enabled, route.health, now)
-            for name, state in board.families.items()
-            for route in state.routes
-        )
+        routes = tuple(_route(state, route, now) for state in board.families.values() for route in state.routes)
         lengths = {
             name: state.config.dimensions or state.locked
             for name, state in board.families.items()
             if state.config.kind is Kind.EMBEDDING
         }
-        return Status(wall, providers, routes, lengths, len(board.calls))
+        rehearsals = tuple(rehearsal.status() for rehearsal in board.rehearsals)
+        return Status(wall, providers, routes, lengths, len(board.calls), rehearsals)
 
 
 def _left(until: float, now: float) -> float:
@@ -259,11 +265,12 @@ def _provider(board: Board, health: ProviderHealth, now: float) -> ProviderStatu
     )
 
 
-def _route(family: str, enabled: bool, health: RouteHealth, now: float) -> RouteStatus:
+def _route(family: FamilyState, route: RouteState, now: float) -> RouteStatus:
+    health = route.health
     return RouteStatus(
-        family=family,
+        family=family.config.name,
         route=health.name,
-        enabled=enabled,
+        enabled=route.config.enabled,
         breaker=health.breaker.state,
         open_for=_open_for(health.breaker, now),
         cooldown=_left(health.cooldown.until, now),
@@ -279,43 +286,6 @@ def _route(family: str, enabled: bool, health: RouteHealth, now: float) -> Route
         cost=health.cost,
         last_reason=health.last_reason,
         last_message=health.last_message,
+        is_off=route.is_off,
+        is_pinned=family.pinned is not None and family.pinned in (health.name, health.provider.name),
     )
-
-
-def _named(board: Board, name: str | None) -> tuple[list[RouteHealth], list[ProviderHealth]]:
-    routes = [route.health for state in board.families.values() for route in state.routes]
-    providers = list(board.providers.values())
-    if name is None:
-        return routes, providers
-    found = [route for route in routes if name in (route.name, route.provider.name)]
-    named = [provider for provider in providers if provider.name == name]
-    if not found and not named:
-        known = ", ".join(dict.fromkeys([*(route.name for route in routes), *board.providers]))
-        raise ValueError(f"no route or provider {name!r}; known: {known}")
-    return found, named
-
-
-def reset(board: Board, name: str | None) -> None:
-    """Close breakers and forget cooldowns. Raises ValueError for an unknown name."""
-    routes, providers = _named(board, name)
-    with board.lock:
-        for route in routes:
-            route.breaker.reset()
-            route.cooldown.clear()
-            route.misconfigured = ""
-        for provider in {id(one): one for one in (*providers, *(route.provider for route in routes))}.values():
-            provider.breaker.reset()
-            provider.cooldown.clear()
-            for key in provider.keys:
-                for place in (key.own, key.account, *key.models.values()):
-                    place.clear()
-
-
-def force_open(board: Board, name: str) -> None:
-    """Take routes out until they are reset. Raises ValueError for an unknown name."""
-    routes, providers = _named(board, name)
-    with board.lock:
-        for route in routes:
-            route.breaker.force_open()
-        for provider in providers:
-            provider.breaker.force_open()

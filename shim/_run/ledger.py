@@ -98,7 +98,8 @@ class Ledger:
 
 def _count(record: Attempt, running: Running) -> None:
     health = running.slot.route.health
-    if record.verdict is not None and record.verdict is not Verdict.OK:
+    is_late = running.is_rehearsal and health.kept is None  # its rehearsal has ended before it
+    if record.verdict is not None and record.verdict is not Verdict.OK and not is_late:
         health.last_way = exhausted.way_of(record)
     health.input_tokens += record.input_tokens or 0
     health.output_tokens += record.output_tokens or 0

@@ -30,6 +30,8 @@ class Running:
     wall: float
     watch: StreamWatch | None = None
     dropped: tuple[str, ...] = ()
+    is_rehearsal: bool = False
+    """It met a fault that no provider made."""
 
 
 def record_of(
@@ -68,6 +70,7 @@ def record_of(
         cost=_cost(slot, input_tokens, output_tokens),
         breaker=health.breaker.state,
         retry_at=running.wall + (benched - running.started) if now < benched < FOREVER else None,
+        is_rehearsal=running.is_rehearsal,
     )
 
 
@@ -92,7 +95,8 @@ def tell_attempt(kind: Kind, record: Attempt, then: str) -> None:
     """One log line for an attempt that brought no answer: who, what, how long, what next."""
     log.log(
         logging.WARNING if record.verdict is Verdict.BROKEN else logging.INFO,
-        "%s family %s: attempt %d on %s: %s (%s%s) after %.3f s: %s",
+        "%s%s family %s: attempt %d on %s: %s (%s%s) after %.3f s: %s",
+        "rehearsal: " if record.is_rehearsal else "",
         kind.value,
         record.family,
         record.number,
@@ -108,4 +112,5 @@ def tell_attempt(kind: Kind, record: Attempt, then: str) -> None:
 def tell_breaker(change: BreakerChanged) -> None:
     """One log line for a breaker that moved."""
     level = logging.INFO if change.after is BreakerState.CLOSED else logging.WARNING
-    log.log(level, "breaker of %s: %s -> %s", change.subject, change.before.value, change.after.value)
+    rehearsal = "rehearsal: " if change.is_rehearsal else ""
+    log.log(level, "%sbreaker of %s: %s -> %s", rehearsal, change.subject, change.before.value, change.after.value)

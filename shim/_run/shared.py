@@ -75,7 +75,16 @@ class Shared:
         health = running.slot.route.health
         before = health.breaker.state, health.provider.breaker.state
         seconds = now - running.started
-        settle(health, running.slot.key, running.permits, judgement, seconds, now, self._clock.jitter())
+        settle(
+            health,
+            running.slot.key,
+            running.permits,
+            judgement,
+            seconds,
+            now,
+            self._clock.jitter(),
+            is_rehearsal=running.is_rehearsal,
+        )
         self._notice(health, before, now)
 
     def moved(self) -> list[BreakerChanged]:
@@ -91,4 +100,5 @@ class Shared:
         for (subject, breaker), was in zip(breakers, before, strict=True):
             if breaker.state is not was:
                 until = wall + (breaker.open_until - now) if breaker.state is BreakerState.OPEN else None
-                self.changes.append(BreakerChanged(subject, was, breaker.state, until, wall))
+                is_rehearsal = health.kept is not None
+                self.changes.append(BreakerChanged(subject, was, breaker.state, until, wall, is_rehearsal))

@@ -6,11 +6,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from shim import roster
 from shim.events import JobProgress
 
 
 def is_watched() -> bool:
-    """Whether somebody sees a bar: a terminal, or a notebook."""
+    """Whether somebody sees a bar, and none is there already: a terminal, or a notebook."""
+    if roster.jobs_are_shown:
+        return False
     return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 

@@ -24,6 +24,7 @@ except ModuleNotFoundError as missing:
 VERSION = 1
 SYNTHETIC = "synthetic"
 RECORDED = "recorded"
+_BREAKS = frozenset("\x85\u2028\u2029")
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -35,7 +36,10 @@ class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in text else ("'" if text[:1] in "{[" else None)
+    if not _BREAKS.isdisjoint(text):
+        style: str | None = '"'  # escaped there; anywhere else YAML takes them for ends of lines
+    else:
+        style = "|" if "\n" in text else ("'" if text[:1] in "{[" else None)
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shim.testing import packing, storage
@@ -45,6 +45,7 @@ def test_bodies_come_back_byte_for_byte(body: bytes, tmp_path: Path) -> None:
     assert storage.read(tmp_path / "a.yaml") == ({"source": "recorded"}, [recording(body)])
 
 
+@example(["\x85".encode(), "a\u2028b\n\u2029".encode(), b"\r", b"\n\n", b" "])
 @given(st.lists(st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode("utf-8", "replace"))))
 def test_any_body_comes_back(tmp_path_factory: pytest.TempPathFactory, bodies: list[bytes]) -> None:
     path = tmp_path_factory.mktemp("any") / "a.yaml"
