@@ -11,7 +11,7 @@ import contextlib
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -77,6 +77,30 @@ class References:
         for path in sorted(self.folder.glob("*.json")) if self.folder is not None else ():
             with contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):
                 self.load(msgspec.json.decode(path.read_bytes(), type=_File).key)
+
+    def exported(self, family: str) -> dict[str, bytes]:
+        """The spaces of a family, by key, as another machine can `take_over`."""
+        self.load_all()
+        return {key: _encoded(key, known) for key, known in self._spaces.items() if key.startswith(f"{family} ")}
+
+    def take_over(self, exported: Mapping[str, bytes]) -> list[str]:
+        """Hold by another machine's spaces from now on; a space that is known here already stays.
+
+        Gives a message for each that is known here as another space: its vectors and theirs do not belong together.
+        """
+        problems = []
+        for key, content in exported.items():
+            theirs = _decoded(content)
+            self.load(key)
+            known = self._spaces.get(key) or self.claim(key, theirs.set_by, theirs.reading)
+            if known is None or _is_same(known, theirs):
+                continue
+            found = space.compare(theirs.reading, known.reading)
+            if found.ruling is space.Ruling.REFUSE:
+                problems.append(
+                    f"space {key!r}, set here by {known.set_by} and there by {theirs.set_by}: {found.message}"
+                )
+        return problems
 
     def known(self) -> dict[str, Space]:
         """The spaces in memory, by key."""
@@ -174,6 +198,11 @@ def _encoded(key: str, known: Space) -> bytes:
     return msgspec.json.encode(_File(key, known.set_by, space.dump(known.reading).decode(), members))
 
 
+def _decoded(content: bytes) -> Space:
+    kept = msgspec.json.decode(content, type=_File)
+    return Space(kept.set_by, space.load(kept.reading.encode()), kept.members)
+
+
 def _is_same(one: Space, other: Space) -> bool:
     return one.set_by == other.set_by and space.dump(one.reading) == space.dump(other.reading)
 
@@ -190,8 +219,7 @@ def _stamp_of(path: Path) -> Stamp | None:
 def _read(path: Path) -> Space | None:
     """The space in a file; None where there is no file or no space in it. Raises OSError where it may not be read."""
     try:
-        kept = msgspec.json.decode(path.read_bytes(), type=_File)
-        return Space(kept.set_by, space.load(kept.reading.encode()), kept.members)
+        return _decoded(path.read_bytes())
     except (FileNotFoundError, ValueError, msgspec.MsgspecError):
         return None
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from shim.embed.distributed import BatchEmbedder as BatchEmbedder
+    from shim.embed.errors import BatchStoppedError as BatchStoppedError
     from shim.embed.errors import EmbeddingStoppedError as EmbeddingStoppedError
     from shim.embed.errors import RowsFailedError as RowsFailedError
     from shim.embed.errors import ShimEmbedError as ShimEmbedError
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "AsyncJob": "job",
+    "BatchEmbedder": "distributed",
+    "BatchStoppedError": "errors",
     "EmbeddingStoppedError": "errors",
     "Estimate": "summary",
     "Job": "job",
@@ -31,6 +35,8 @@ _PLACES = {
 
 __all__ = [
     "AsyncJob",
+    "BatchEmbedder",
+    "BatchStoppedError",
     "EmbeddingStoppedError",
     "Estimate",
     "Job",

@@ -2,6 +2,7 @@
 
 ShimEmbedError
     EmbeddingStoppedError   no route is left, or too many rows failed; `.job` holds what there is
+    BatchStoppedError       the same for one batch of a distributed job that asked to be told (`on_exhausted="raise"`)
     RowsFailedError         the job is done, rows failed, and the caller asked to be told (`on_error="raise"`)
     StoreError              the store cannot be used, or holds another space
         StoreFullError      no space left on the disk
@@ -31,6 +32,10 @@ class _WithJob(ShimEmbedError):
 
 class EmbeddingStoppedError(_WithJob):
     """The job could not go on. `.job` holds the vectors so far; running it again goes on from there."""
+
+
+class BatchStoppedError(ShimEmbedError):
+    """No route was left for a batch of a distributed job. What is done is kept: run the batch again to go on."""
 
 
 class RowsFailedError(_WithJob):

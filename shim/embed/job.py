@@ -266,9 +266,7 @@ class Job:
         self.progress = self._told(state)
 
     def _space_of(self) -> str | None:
-        space = self._setup.space
-        key = f"{space.family} {space.dimensions or 'native'} {space.input_type or 'any'}"
-        return next((one.fingerprint for one in self._client.router.spaces() if one.key == key), None)
+        return plan.observed_space(self._client.router, self._setup.space)
 
     def __repr__(self) -> str:
         if self._results is None:

@@ -71,7 +71,7 @@ def set_up(router: Any, family: str | None, settings: Settings) -> Setup:
             "embed needs a configuration: give the client `router=...`, or write a shim.toml (`shim init` makes one)"
         )
     config: Config = router.config
-    resolved = _resolved(config, family)
+    resolved = resolved_family(config, family)
     found = resolved.family
     usable = [route for route in found.routes if route.enabled and config.providers[route.provider].is_usable]
     if resolved.pinned is not None:
@@ -104,7 +104,7 @@ def _replaced(settings: Settings, **changes: Any) -> Settings:
     return replace(settings, **changes)
 
 
-def _resolved(config: Config, name: str | None) -> Resolution:
+def resolved_family(config: Config, name: str | None) -> Resolution:
     """The family that a name means, as for a call: its name, an alias, a route's model, `family/provider`."""
     embedding = [family.name for family in config.families.values() if family.kind is Kind.EMBEDDING]
     shown = ", ".join(embedding) or "no embedding family"
@@ -115,6 +115,12 @@ def _resolved(config: Config, name: str | None) -> Resolution:
     if found is None:
         raise SourceError(f"family: there is no embedding family {wanted!r}; the configuration has: {shown}")
     return found
+
+
+def observed_space(router: Any, space: SpaceIdentity) -> str | None:
+    """The fingerprint of the space as the router has observed it; None where it has not."""
+    key = f"{space.family} {space.dimensions or 'native'} {space.input_type or 'any'}"
+    return next((one.fingerprint for one in router.spaces() if one.key == key), None)
 
 
 def estimate(setup: Setup, intake: Intake, rows: int, latencies: Mapping[str, float | None], store: str) -> Estimate:

@@ -20,6 +20,7 @@ from shim.embed.machine import Machine, Send, StopReason
 from shim.embed.port import Arrival, Crash, Port, Reply, Request
 from shim.embed.segments import Vectors
 from shim.embed.settings import Settings
+from shim.embed.sharing import Sharing, heed, tell, tell_pace
 from shim.embed.sources import Piece
 from shim.embed.store import Origin, Place, Store
 from shim.embed.trouble import Failure
@@ -61,7 +62,7 @@ class Cancelled(Exception):
 
 class Run:
     """`space_of` tells the fingerprint of the observed space, None where none is; `tell` is called a few times a
-    second."""
+    second; `sharing` is how it knows of other workers, None where it is alone."""
 
     intake: Intake
     machine: Machine
@@ -84,12 +85,13 @@ class Run:
         rows: int | None,
         space_of: Callable[[], str | None],
         tell: Callable[[JobState], None],
+        sharing: Sharing | None = None,
     ) -> None:
         self.intake, self.machine, self.store, self.port = intake, machine, store, port
         self.tallies = Tallies()
         self.rows = rows
         self._pieces, self._sink, self._settings, self._clock = pieces, sink, settings, clock
-        self._space_of, self._tell = space_of, tell
+        self._space_of, self._tell, self._sharing = space_of, tell, sharing
         self._windows: deque[Window] = deque()
         self._has_more = True
         self._told_at = 0.0
@@ -148,8 +150,10 @@ class Run:
             self._write_complete()
 
     def _start(self) -> None:
-        fields = self._fields()
-        for send in self.machine.dispatch(self._clock.now()):
+        fields, now = self._fields(), self._clock.now()
+        if self._sharing is not None:
+            heed(self._sharing, self.machine.lanes, now)
+        for send in self.machine.dispatch(now):
             self._sends[send.number] = send
             texts = [item.text for item in send.batch.items]
             self.port.submit(Request(send.number, send.route, texts, fields))
@@ -215,6 +219,8 @@ class Run:
         places = self.store.put(keys, vectors, origin)
         self.machine.succeeded(send, reply.tokens, reply.cost, now)
         self.machine.paced(send, reply.allowance, now)
+        if self._sharing is not None:
+            tell_pace(self._sharing, self.machine.lanes, send.route, now)
         self.tallies.tokens += reply.tokens if reply.tokens is not None else send.batch.tokens
         rows: list[int] = []
         sources: list[int] = []
@@ -229,7 +235,10 @@ class Run:
     def _fail(self, send: Send, failure: Failure) -> None:
         if failure.trouble.value != "barred":
             self.tallies.reasons[failure.reason] = self.tallies.reasons.get(failure.reason, 0) + 1
-        lost = self.machine.failed(send, failure, self._clock.now(), self._clock.jitter())
+        now = self._clock.now()
+        lost = self.machine.failed(send, failure, now, self._clock.jitter())
+        if self._sharing is not None:
+            tell(self._sharing, self.machine.lanes, send.route, failure, now)
         if lost:
             self.store.suspect({one.item.key: one.error for one in lost if one.error.attempts})
             for one in lost:

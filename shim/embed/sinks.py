@@ -104,32 +104,13 @@ class FileSink:
         import pyarrow as pa
 
         table = window.table if window.table is not None else pa.table({"index": _indices(window)})
-        columns = {self.into: vector_column(vectors), **self._provenance(window)}
+        told = account(window, self._store, self.into, has_dictionaries=self._is_parquet)
+        columns = {self.into: vector_column(vectors), **told}
         for name, column in columns.items():
             if name in table.column_names:
                 table = table.drop_columns([name])
             table = table.append_column(name, column)
         return table
-
-    def _provenance(self, window: Window) -> Mapping[str, Any]:
-        import pyarrow as pa
-
-        numbers, inverse = np.unique(window.batches, return_inverse=True)
-        origins = self._store.origins([int(number) for number in numbers if number >= 0])
-        made = [origins.get(int(number)) for number in numbers]
-        into = self.into
-        columns = {}
-        for name in ("route", "model", "space", "call"):
-            words = pa.array(["" if one is None else getattr(one, name) for one in made], pa.string())
-            numbered = pa.array(inverse.astype(np.int32), mask=window.batches < 0)
-            column = pa.DictionaryArray.from_arrays(numbered, words)
-            # An Arrow file has one dictionary for all its parts; here each part has its own.
-            columns[f"{into}_{name}"] = column if self._is_parquet else column.dictionary_decode()
-        known = self._store.shortened([key for key in window.keys if key is not None])
-        notes = [known.get(key) if key is not None else None for key in window.keys]
-        columns[f"{into}_note"] = pa.array([None if one is None else note_of(one) for one in notes], pa.string())
-        columns[f"{into}_error"] = pa.array([_error_of(window, row) for row in range(len(window))], pa.string())
-        return columns
 
     def _opened(self, schema: Any) -> Any:
         import pyarrow as pa
@@ -171,6 +152,30 @@ class FileSink:
             with contextlib.suppress(Exception):
                 self._writer.close()
         self._partial.unlink(missing_ok=True)
+
+
+def account(window: Window, store: Store, into: str, *, has_dictionaries: bool = False) -> Mapping[str, Any]:
+    """Arrow columns, named after `into`: who made the vector of each row, what was done to its text, why it has none.
+
+    With `has_dictionaries` the repeated words of provenance stay dictionary-encoded. An Arrow file has one dictionary
+    for all its parts, and here each part has its own: so not there.
+    """
+    import pyarrow as pa
+
+    numbers, inverse = np.unique(window.batches, return_inverse=True)
+    origins = store.origins([int(number) for number in numbers if number >= 0])
+    made = [origins.get(int(number)) for number in numbers]
+    columns = {}
+    for name in ("route", "model", "space", "call"):
+        words = pa.array(["" if one is None else getattr(one, name) for one in made], pa.string())
+        numbered = pa.array(inverse.astype(np.int32), mask=window.batches < 0)
+        column = pa.DictionaryArray.from_arrays(numbered, words)
+        columns[f"{into}_{name}"] = column if has_dictionaries else column.dictionary_decode()
+    known = store.shortened([key for key in window.keys if key is not None])
+    notes = [known.get(key) if key is not None else None for key in window.keys]
+    columns[f"{into}_note"] = pa.array([None if one is None else note_of(one) for one in notes], pa.string())
+    columns[f"{into}_error"] = pa.array([_error_of(window, row) for row in range(len(window))], pa.string())
+    return columns
 
 
 def note_of(shortened: Any) -> str:

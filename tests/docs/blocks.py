@@ -9,18 +9,22 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 KINDS = ("python", "toml", "bash", "text", "diff", "mermaid", "yaml")
 PRINTED = "<!-- printed -->"
+_NEEDS = re.compile(r"<!-- needs (\w+) -->\s*\Z")
 _FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One fenced block. `is_printed`: it shows what the Python block before it prints."""
+    """One fenced block. `is_printed`: it shows what the Python block before it prints. `needs`: a module without which
+    it cannot run, of an extra that development does not have and `scripts/test_distributed` has.
+    """
 
     path: Path
     line: int
     kind: str
     text: str
     is_printed: bool
+    needs: str = ""
 
     @property
     def place(self) -> str:
@@ -40,5 +44,6 @@ def blocks(path: Path) -> list[Block]:
         before = text[: match.start()]
         line = before.count("\n") + 2
         printed = before.rstrip().endswith(PRINTED)
-        found.append(Block(path, line, match[1].strip(), match[2], printed))
+        needs = _NEEDS.search(before)
+        found.append(Block(path, line, match[1].strip(), match[2], printed, needs[1] if needs else ""))
     return found

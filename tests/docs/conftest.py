@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,3 +25,5 @@ def names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str,
     monkeypatch.chdir(tmp_path)
     with stage(tmp_path) as prepared:
         yield prepared
+    if "shim.embed.worker" in sys.modules:
+        sys.modules["shim.embed.worker"].dismiss()

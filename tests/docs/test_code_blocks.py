@@ -13,6 +13,8 @@ import re
 import shlex
 import subprocess
 import sys
+import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +43,12 @@ def _pythonic() -> list[Path]:
 
 
 def _run(block: Block, names: dict[str, object]) -> str:
-    """What a block prints. It may await at its top level, as in a notebook."""
+    """What a block prints. It may await at its top level, as in a notebook. Frameworks warn of their own affairs."""
     code = compile("\n" * (block.line - 1) + block.text, str(block.path), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     out = io.StringIO()
-    with contextlib.redirect_stdout(out):
+    with contextlib.redirect_stdout(out), warnings.catch_warnings():
+        if block.needs:
+            warnings.simplefilter("ignore")
         result = eval(code, names)
         if inspect.iscoroutine(result):
             asyncio.run(result)
@@ -61,12 +65,13 @@ def _shape(printed: str) -> list[list[str]]:
 @pytest.mark.parametrize("path", [pytest.param(path, id=_name(path)) for path in _pythonic()])
 def test_python_blocks_run_in_order_and_print_what_is_shown(path: Path, names: dict[str, object]) -> None:
     """The blocks of one file share their names; what is shown as printed differs in its times alone."""
-    printed = ""
+    printed: str | None = ""
     try:
         for block in blocks(path):
             if block.kind == "python":
-                printed = _run(block, names)
-            elif block.is_printed:
+                can_run = not block.needs or find_spec(block.needs) is not None
+                printed = _run(block, names) if can_run else None
+            elif block.is_printed and printed is not None:
                 assert _shape(printed) == _shape(block.text), f"{block.place}: it prints\n{printed}"
     finally:
         names.clear()
@@ -141,7 +146,7 @@ def test_commands_exist_with_their_options(block: Block) -> None:
             _check_shim(words[1:])
         elif words[0].startswith(("scripts/", ".ci/")):
             _check_script(words)
-        elif words[0] in ("python", ".venv/bin/python"):
+        elif words[0] in ("python", ".venv/bin/python", ".venv-distributed/bin/python"):
             target = words[1]
             assert target in ("-m", "-c") or (ROOT / target).is_file(), target
         else:
@@ -171,6 +176,13 @@ def test_every_block_has_a_kind_that_is_checked() -> None:
     strange = [f"{one.place}: {one.kind!r}" for path in DOCUMENTS for one in blocks(path) if one.kind not in KINDS]
 
     assert strange == []
+
+
+def test_only_what_is_an_extra_of_ours_may_be_missing() -> None:
+    """A block that needs something else would run nowhere."""
+    needed = {one.needs for path in DOCUMENTS for one in blocks(path)} - {""}
+
+    assert needed <= {"ray", "dask", "pyspark", "redis"}
 
 
 def test_no_document_is_forgotten() -> None:
