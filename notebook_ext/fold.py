@@ -100,6 +100,8 @@ class Fold:
 
     def _call(self, call: Call) -> None:
         self.calls.append(call)
+        if call.mode == "job" and call.ending is not Ending.OK:
+            return  # its rows go elsewhere, or come again: the job's card tells what became of them
         if not any(map(is_rehearsal, call.attempts)):
             self.endings[call.ending] += 1
 

@@ -114,7 +114,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """The user's request, however many attempts it took. `winner` is the number of the attempt that was returned."""
+    """The user's request, however many attempts it took. `winner` is the number of the attempt that was returned.
+
+    `mode` is the policy's, or `job` for a batch of a dataset: what fails there is asked for again by the job.
+    """
 
     id: str
     family: str

@@ -232,7 +232,7 @@ class Flight:
             id=self.id,
             family=self.family.name,
             kind=self.request.kind,
-            mode=self.family.policy.mode,
+            mode="job" if self.request.headers.wants_packed else self.family.policy.mode,
             ending=self.ending or Ending.OK,
             started_at=self.wall,
             duration=self.elapsed,

@@ -16,6 +16,7 @@ import pytest
 import shim
 from shim import JobProgress, JobState
 from shim.embed import EmbeddingStoppedError, Estimate, Job, RowsFailedError, SourceError
+from shim.events import CallFinished
 from tests.embed.serving import (
     LENGTH,
     Provider,
@@ -398,6 +399,7 @@ def test_progress_is_told_to_a_callback_and_to_observers(server: Server, tmp_pat
     assert last.state is JobState.DONE
     assert (last.rows, last.done, last.failed, last.duplicates) == (3, 2, 1, 1)
     assert last.shares == {"a/m-a": 1}
+    assert [event.call.mode for event in seen if isinstance(event, CallFinished)] == ["job"]
 
 
 def test_a_callback_that_raises_never_breaks_a_job(

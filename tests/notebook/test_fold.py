@@ -44,6 +44,7 @@ NOTHING: dict[str, Any] = {"latencies": {}, "troubles": {}, "endings": {}, "call
         ([finished(REHEARSED)], {}),
         ([CallFinished(call(attempt(LAB)))], {"calls": 1, "endings": {"ok": 1}}),
         ([CallFinished(call(LIMIT, ending=Ending.EXHAUSTED))], {"calls": 1, "endings": {"exhausted": 1}}),
+        ([CallFinished(call(LIMIT, ending=Ending.EXHAUSTED, mode="job"))], {"calls": 1}),
         ([CallFinished(call(REHEARSED, attempt(LAB, number=2)))], {"calls": 1}),
     ],
     ids=[
@@ -56,6 +57,7 @@ NOTHING: dict[str, Any] = {"latencies": {}, "troubles": {}, "endings": {}, "call
         "a rehearsed failure is in no figure",
         "a call that ended well",
         "an exhausted call",
+        "a batch that its job asks for again",
         "a rehearsed call is shown and not counted",
     ],
 )
