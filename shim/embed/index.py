@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -221,13 +221,14 @@ class Index:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All of it or nothing."""
-        self.connection.execute("begin immediate")
         try:
+            self.connection.execute("begin immediate")
             yield
+            self.connection.execute("commit")
         except BaseException:
-            self.connection.execute("rollback")
+            if self.connection.in_transaction:
+                self.connection.execute("rollback")
             raise
-        self.connection.execute("commit")
 
     @contextmanager
     def safely(self) -> Iterator[None]:
@@ -246,9 +247,10 @@ class Index:
             raise StoreError(f"the store in {self.folder} cannot be used: {error}") from error
 
     def close(self) -> None:
-        """Fold what waits, and let go."""
+        """Fold what waits, and let go. What cannot be folded now (a full disk) is left to the next opening."""
         try:
             if self._waiting:
-                self.fold()
+                with suppress(StoreError):
+                    self.fold()
         finally:
             self.connection.close()

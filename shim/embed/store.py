@@ -135,10 +135,14 @@ class Store:
         """Keep a batch. On return it is on the disk and in the index. Raises StoreFullError, StoreError."""
         with self._index.safely():
             segment = self._writable(vectors.shape[1])
-            segment.append(vectors)
-            first, rows = (self._segment_id << SHIFT) + segment.rows, segment.rows + len(keys)
-            places = self._index.put(keys, first, origin, self._segment_id, rows)
-            segment.accept(len(keys))
+            try:
+                segment.append(vectors)
+                first, rows = (self._segment_id << SHIFT) + segment.rows, segment.rows + len(keys)
+                places = self._index.put(keys, first, origin, self._segment_id, rows)
+                segment.accept(len(keys))
+            except BaseException:
+                self._let_go()  # whether the index has taken the rows is for the index to say, at the next opening
+                raise
             self.put_number = self._index.last_put
             if self._suspects:
                 self._index.connection.executemany("delete from suspects where key = ?", [(key,) for key in keys])
@@ -160,9 +164,13 @@ class Store:
     def _writable(self, width: int) -> Segment:
         if self._segment is None:
             self._index.connection.execute("insert or ignore into meta values('width', ?)", (str(width),))
+        if self.width != width:  # seen before a file is opened: one of another width would be cut in the wrong place
+            raise StoreError(
+                f"vectors of {width} numbers do not belong in {self.folder}: it holds {self.width}; embed afresh with "
+                "fresh=True, or in another `store`"
+            )
+        if self._segment is None:
             self._segment_id, self._segment = self._adopted(width) or self._fresh(width)
-        if self._segment.width != width or self.width != width:
-            raise StoreError(f"vectors of {width} numbers do not belong in {self.folder}: it holds {self.width}")
         return self._segment
 
     def _adopted(self, width: int) -> tuple[int, Segment] | None:
@@ -195,10 +203,13 @@ class Store:
 
     def close(self) -> None:
         """Let go of the files; whoever opens the folder next appends where this one stopped."""
+        self._let_go()
+        self._index.close()
+
+    def _let_go(self) -> None:
         if self._segment is not None:
             self._segment.close()
             self._segment = None
-        self._index.close()
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:

@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -105,6 +106,53 @@ def test_one_text_has_one_vector_whoever_was_first(store: Store) -> None:
 def test_another_space_is_refused(store: Store) -> None:
     with pytest.raises(StoreError, match="give another folder"):
         Store(store.folder, replace(SPACE, input_type="query"))
+
+
+def test_vectors_of_another_length_are_refused_and_harm_nothing(store: Store) -> None:
+    store.put(_keys("one", "two"), _vectors(1, 2), ORIGIN)
+    store.close()
+    with Store(store.folder, SPACE) as again:
+        with pytest.raises(StoreError, match=r"vectors of 1 numbers do not belong in .*: it holds 3; embed afresh"):
+            again.put(_keys("three"), np.ones((1, 1), dtype=np.float32), ORIGIN)
+        assert _read(again, _keys("one", "two")) == [[1, 2, 3], [2, 3, 4]]
+
+
+@pytest.mark.parametrize("after", ["the commit", "the write"])
+def test_a_put_interrupted_at_any_point_never_lets_another_batch_take_its_place(
+    store: Store, monkeypatch: pytest.MonkeyPatch, after: str
+) -> None:
+    """Ctrl-C may come when the index has the rows and the segment does not know it yet."""
+    noted = store._index.put
+
+    def interrupted(*given: Any) -> Any:
+        if after == "the commit":
+            noted(*given)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store._index, "put", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.put(_keys("one"), _vectors(1), ORIGIN)
+    store.put(_keys("two"), _vectors(2), ORIGIN)
+    assert _read(store, _keys("two")) == [[2, 3, 4]]
+    if after == "the commit":
+        assert _read(store, _keys("one")) == [[1, 2, 3]]
+    else:
+        assert store.find(_keys("one")) == {}
+
+
+def test_an_index_that_cannot_be_folded_at_the_end_is_folded_at_the_next_opening(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put(_keys("one"), _vectors(1), ORIGIN)
+
+    def full() -> None:
+        raise StoreFullError(store.folder)
+
+    monkeypatch.setattr(store._index, "fold", full)
+    store.close()
+    with Store(store.folder, SPACE) as again:
+        assert _read(again, _keys("one")) == [[1, 2, 3]]
 
 
 def test_spaces_have_folders_of_their_own(tmp_path: Path) -> None:
