@@ -101,7 +101,7 @@ class Intake:
 
     def _waited_for(self, window: Window, texts: dict[bytes, tuple[str, int]], known: dict[bytes, Place]) -> list[Item]:
         items: list[Item] = []
-        seen: set[bytes] = set()
+        failed: dict[bytes, RowError] = {}
         is_tight = self._is_tight(texts)
         for row, key in enumerate(window.keys):
             if key is None:
@@ -116,11 +116,11 @@ class Intake:
                 continue
             waiting = self.waiting.get(key)
             if waiting is None:
-                error = self._begin(key, *texts[key], items, is_tight)
+                error = failed.get(key) or self._begin(key, *texts[key], items, is_tight)
                 if error is not None:
-                    window.errors[row] = error
-                    self.tally.bad += key not in seen
-                    seen.add(key)
+                    window.errors[row] = failed[key] = error
+                    self.tally.bad += 1
+                    self.tally.oversize += error.kind is ErrorKind.OVERSIZE
                     continue
                 waiting = self.waiting[key]
             else:
@@ -145,7 +145,6 @@ class Intake:
             self._counted(count)
             return None
         assert limit is not None
-        self.tally.oversize += 1
         count = measure.counter.estimate(text)
         match self.space.oversize:
             case Oversize.ERROR:
@@ -155,11 +154,18 @@ class Intake:
                 )
                 return RowError(ErrorKind.OVERSIZE, message)
             case Oversize.TRUNCATE:
+                cut = measure.counter.cut(text, limit)[0]
+                if cut.isspace():
+                    return RowError(
+                        ErrorKind.EMPTY, f"the first {limit:,} tokens are white space alone: strip the text"
+                    )
+                self.tally.oversize += 1
                 self.waiting[key] = []
-                items.append(Item(key, measure.counter.cut(text, limit)[0], limit))
+                items.append(Item(key, cut, limit))
                 self.shortened[key] = Shortened(count, limit, 1)
                 self._counted(limit)
             case Oversize.SPLIT_MEAN:
+                self.tally.oversize += 1
                 self._split(key, text, count, limit, items)
         return None
 
@@ -168,7 +174,7 @@ class Intake:
         self.tally.tokens += tokens
 
     def _split(self, key: bytes, text: str, count: int, limit: int, items: list[Item]) -> None:
-        parts = self.measure.counter.cut(text, limit)
+        parts = [part for part in self.measure.counter.cut(text, limit) if not part.isspace()]
         weights = [self.measure.counter.estimate(part) for part in parts]
         key_of = self.space.keys()
         keys = [key_of(part.encode()) for part in parts]
@@ -179,7 +185,7 @@ class Intake:
         mean.places.update(known)
         if mean.is_complete:
             self.complete.append(mean)
-        for part_key, part, weight in zip(keys, parts, weights, strict=True):
+        for part_key, (part, weight) in dict(zip(keys, zip(parts, weights, strict=True), strict=True)).items():
             if part_key in known:
                 continue
             if part_key not in self.waiting:

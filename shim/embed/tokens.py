@@ -6,7 +6,8 @@ three special ones. So most texts are known to fit without being counted (measur
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -14,6 +15,9 @@ from typing import Any
 SPECIAL = 3
 """Tokens that a model may add at the ends of a text."""
 _EXACT = ("text-embedding-3-small", "text-embedding-3-large", "text-embedding-ada-002")
+_PART = 256
+_LONG_WORD = re.compile(rf"(?:\w{{{_PART},}}|[^\w\s]{{{_PART},}}|\s{{{_PART},}})")
+"""Runs that the vocabulary takes as one word, base64 and DNA among them."""
 _MARGIN = 1.2
 """Another model's vocabulary may cut a text into this many times more tokens than the bundled one."""
 
@@ -50,10 +54,9 @@ class Counter:
 
     def estimate(self, text: str) -> int:
         """Tokens of the text: exact for OpenAI's models, else a little high; the bound where nothing can count."""
-        vocabulary = _vocabulary()
-        if vocabulary is None:
+        if not is_bundled():
             return self.bound(len(text.encode()))
-        count = len(vocabulary.encode_ordinary(text))
+        count = sum(len(tokens) for tokens in _tokens(text))
         return count if self.is_exact else int(count * _MARGIN) + SPECIAL
 
     def fits(self, text: str, size: int, limit: int | None) -> bool:
@@ -68,8 +71,20 @@ class Counter:
         if vocabulary is None:
             return _cut_bytes(text, limit - SPECIAL)
         room = limit if self.is_exact else max(1, int((limit - SPECIAL) / _MARGIN))
-        tokens = vocabulary.encode_ordinary(text)
+        tokens = [token for some in _tokens(text) for token in some]
         return _whole(tokens, room, vocabulary.decode_bytes)
+
+
+def _tokens(text: str) -> Iterator[list[int]]:
+    """The tokens of a text, word by long word: one without a space is encoded in parts, or it would take the square of
+    its length. The parts have a token or two more between them than the whole would."""
+    encode = _vocabulary().encode_ordinary
+    at = 0
+    for word in _LONG_WORD.finditer(text):
+        yield encode(text[at : word.start()])
+        yield from (encode(text[begin : begin + _PART]) for begin in range(word.start(), word.end(), _PART))
+        at = word.end()
+    yield encode(text[at:])
 
 
 def _whole(tokens: Sequence[int], room: int, decode: Callable[[Sequence[int]], bytes]) -> tuple[str, ...]:

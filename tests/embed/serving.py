@@ -24,6 +24,7 @@ def expected(text: str, salt: str = "") -> list[float]:
     return answers.vector(json.dumps(text), LENGTH, salt)
 
 
+Embed = Callable[..., Any]
 Fault = Callable[["Provider", Seen, Peer], bool]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from shim.embed import EmbeddingStoppedError, Estimate, Job, RowsFailedError, So
 from shim.events import CallFinished
 from tests.embed.serving import (
     LENGTH,
+    Embed,
     Provider,
     altered,
     config,
@@ -29,39 +29,6 @@ from tests.embed.serving import (
     resetting,
 )
 from tests.support.server import Peer, Seen, Server
-
-Embed = Callable[..., Any]
-
-
-@pytest.fixture(params=["sync", "async"])
-def embed(request: pytest.FixtureRequest, tmp_path: Path) -> Embed:
-    """`client.embed` of a client made for the configuration, with a store of its own."""
-
-    def run(given: dict[str, Any], data: Any, **choices: Any) -> Any:
-        choices = {"store": tmp_path / "store", "progress": False, **choices}
-        if request.param == "sync":
-            with shim.OpenAI(router=given) as client:
-                return client.embed(data, **choices)
-
-        async def main() -> Any:
-            async with shim.AsyncOpenAI(router=given) as client:
-                return await client.embed(data, **choices)
-
-        return asyncio.run(main())
-
-    return run
-
-
-@pytest.fixture
-def provider() -> Provider:
-    return Provider()
-
-
-@pytest.fixture
-def server(provider: Provider) -> Iterator[Server]:
-    with Server(provider) as made:
-        yield made
-    assert made.faults == []
 
 
 def _rows(job: Job) -> list[Any]:

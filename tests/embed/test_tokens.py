@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shim.embed import tokens
 from shim.embed.tokens import Counter
 
 EXACT = Counter.of(["text-embedding-3-small", "openai/text-embedding-3-small"])
@@ -14,13 +15,13 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=2
 
 
 @pytest.mark.parametrize(
-    ("text", "tokens"),
+    ("text", "count"),
     [("hello world", 2), ("tiktoken is great!", 6), ("お誕生日おめでとう", 9), ("2 + 2 = 4", 7)],
     ids=["english", "punctuation", "japanese", "numbers"],
 )
-def test_counts_are_those_of_the_openai_cookbook(text: str, tokens: int) -> None:
+def test_counts_are_those_of_the_openai_cookbook(text: str, count: int) -> None:
     """The figures of "How to count tokens with tiktoken" for cl100k_base."""
-    assert EXACT.estimate(text) == tokens
+    assert EXACT.estimate(text) == count
 
 
 def test_only_openai_models_are_counted_exactly() -> None:
@@ -71,3 +72,26 @@ def test_without_a_vocabulary_bytes_decide(monkeypatch: pytest.MonkeyPatch) -> N
     pieces = EXACT.cut("é" * 50, 23)
     assert "".join(pieces) == "é" * 50
     assert all(len(piece.encode()) <= 20 for piece in pieces)
+
+
+@pytest.mark.parametrize(
+    "word", ["a" * 5000, "-" * 5000, " " * 5000, "漢字" * 2500], ids=["letters", "marks", "spaces", "ideographs"]
+)
+def test_a_word_without_end_is_counted_in_parts(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The vocabulary takes the square of a word's length: 40,000 letters took a minute."""
+    vocabulary, longest = tokens._vocabulary(), 0
+
+    class Watched:
+        decode_bytes = staticmethod(vocabulary.decode_bytes)
+
+        @staticmethod
+        def encode_ordinary(text: str) -> list[int]:
+            nonlocal longest
+            longest = max(longest, len(text))
+            return list(vocabulary.encode_ordinary(text))
+
+    whole = len(vocabulary.encode_ordinary(word))
+    monkeypatch.setattr(tokens, "_vocabulary", Watched)
+    assert whole <= EXACT.estimate(word) <= whole * 1.05 + 1
+    assert "".join(EXACT.cut(word, 100)) == word
+    assert longest < 1000
