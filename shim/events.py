@@ -83,6 +83,7 @@ class Attempt:
     `verdict` is None for an attempt that was cancelled: nobody's failure. `key` is an alias, never a key.
     `first_byte` and `duration` are seconds since the attempt began. `cost` is US dollars where the route has a price.
     `is_rehearsal` says that it met a fault of `Router.rehearse`: it counts in no figure.
+    `retry_at` is the unix time at which the route is back, `is_told` whether the provider itself said so.
     """
 
     number: int
@@ -105,6 +106,7 @@ class Attempt:
     breaker: BreakerState = BreakerState.CLOSED
     retry_at: float | None = None
     is_rehearsal: bool = False
+    is_told: bool = False
 
     @property
     def route(self) -> str:

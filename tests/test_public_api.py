@@ -77,6 +77,7 @@ ATTEMPT = [
     "breaker",
     "retry_at",
     "is_rehearsal",
+    "is_told",
 ]
 
 CALL = [

@@ -46,7 +46,8 @@ def limits_of(
         retries=policy.max_retries if options.max_retries is None else options.max_retries,
         width=width,
         delay=delay,
-        wait_when_exhausted=policy.when_exhausted == "wait",
+        # A dataset job waits itself: it has other routes, its own patience, and is to be cancelled at once.
+        wait_when_exhausted=policy.when_exhausted == "wait" and not request.headers.wants_packed,
     )
 
 

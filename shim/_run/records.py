@@ -71,6 +71,7 @@ def record_of(
         breaker=health.breaker.state,
         retry_at=running.wall + (benched - running.started) if now < benched < FOREVER else None,
         is_rehearsal=running.is_rehearsal,
+        is_told=judgement is not None and judgement.told,
     )
 
 

@@ -86,7 +86,7 @@ class Lane:
             case Trouble.LIMITED:
                 if now >= self.paused_until:  # those in flight together meet the same limit: it counts once
                     self.window = max(1.0, self.window / 2)
-                self._pause(now, failure.retry_in if failure.retry_in is not None else 1.0, told=True)
+                self._pause(now, failure.retry_in if failure.retry_in is not None else 1.0, told=failure.told)
             case Trouble.BARRED:
                 if failure.retry_in is None:
                     self.is_out = True
@@ -98,16 +98,20 @@ class Lane:
                     self.window = max(1.0, self.window / 2)
                 backoff = min(_LONGEST_BACKOFF, _FIRST_BACKOFF * 2 ** min(self.failures_in_a_row - 1, 10))
                 self._pause(now, backoff * (0.5 + jitter / 2), told=False)
+                if failure.told and failure.retry_in is not None:  # a 503 with Retry-After
+                    self._pause(now, failure.retry_in, told=True)
             case Trouble.BROKEN:
                 self.failures_in_a_row += 1
-                self.is_out = self.is_out or self.failures_in_a_row >= _BROKEN_AT_MOST
+                # All that were in flight on a key that was withdrawn fail together; the next ones have another key.
+                self.is_out = self.is_out or self.failures_in_a_row >= max(_BROKEN_AT_MOST, 2 * self.most)
             case Trouble.SPOILT | Trouble.UNSUITABLE | Trouble.REFUSED:
                 pass  # about the batch
 
     def _pause(self, now: float, seconds: float, *, told: bool) -> None:
         until = now + max(0.0, seconds)
-        if until > self.paused_until:
-            self.paused_until, self.pause_is_told = until, told
+        if until > self.paused_until:  # what was told holds, whatever is guessed on top of it
+            self.pause_is_told = told or (self.pause_is_told and now < self.paused_until)
+            self.paused_until = until
 
     def paced(self, allowance: Allowance, tokens_each: int, now: float) -> None:
         """Keep within what the provider says is left."""

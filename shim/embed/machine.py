@@ -100,6 +100,9 @@ class Machine:
             if send is None:
                 break
             sends.append(send)
+        if self.stopped is None and not sends and self._is_spent(now):
+            about = f"the next request would pass the limit of ${self.rules.limit_cost:g}"
+            self.stop(StopReason.COST_LIMIT, f"{about} (spent so far: ${self.spent:.4f})")
         if sends or self._flying or self.stopped is not None or not len(self.backlog):
             return sends
         if any(lane.can_take(now) for lane in self.lanes) and self.backlog.reconsider():
@@ -132,6 +135,8 @@ class Machine:
         lane, batch = self._land(send), send.batch
         lane.failed(failure, now, jitter)
         batch.asked += len(failure.attempts) or 1
+        if failure.trouble is Trouble.SPOILT:
+            self.spent += (lane.price or 0.0) * batch.tokens  # an answer came, so it is billed, good or not
         batch.last_route = send.route
         match failure.trouble:
             case Trouble.LIMITED | Trouble.BARRED | Trouble.BROKEN:
@@ -194,9 +199,11 @@ class Machine:
             if batch is None:
                 continue
             batch = self._within_rows(batch)
-            if batch is None or not self._within_cost(lane, batch):
+            if batch is None:
                 return None
-            return self._start(lane, batch)
+            if self._within_cost(lane, batch):
+                return self._start(lane, batch)
+            self.backlog.put_back(batch)  # another route may be cheaper
         return None
 
     def _candidates(self, now: float) -> list[tuple[Lane, frozenset[str]]]:
@@ -205,7 +212,7 @@ class Machine:
         A route of lower priority joins while every better one is rate limited or out. Otherwise it takes only what no
         better one can serve: the set beside it names those.
         """
-        open_tier = min((lane.tier for lane in self.lanes if not lane.is_held(now)), default=0)
+        open_tier = self._open_tier(now)
         ready = sorted((lane for lane in self.lanes if lane.can_take(now)), key=lambda lane: -lane.headroom)
         if self.backlog.again:  # what has just failed on one route goes to another first
             last = self.backlog.again[0].last_route
@@ -213,6 +220,10 @@ class Machine:
         found = [(lane, frozenset[str]()) for lane in ready if lane.tier <= open_tier]
         lower = [lane for lane in ready if lane.tier > open_tier]
         return found + [(one, frozenset(lane.route for lane in self.lanes if lane.tier < one.tier)) for one in lower]
+
+    def _open_tier(self, now: float) -> int:
+        """The best priority of which some route is not held back by its provider."""
+        return min((lane.tier for lane in self.lanes if not lane.is_held(now)), default=0)
 
     def _start(self, lane: Lane, batch: Batch) -> Send:
         self._numbers += 1
@@ -248,15 +259,16 @@ class Machine:
         if limit is None:
             return True
         cost = (lane.price or 0.0) * batch.tokens
-        if self.spent + self._reserved + cost <= limit:
-            return True
-        self.backlog.put_back(batch)
-        if not self._flying:  # what is in flight may turn out cheaper than it was reckoned
-            self.stop(
-                StopReason.COST_LIMIT,
-                f"the next request would pass the limit of ${limit:g} (spent so far: ${self.spent:.4f})",
-            )
-        return False
+        return self.spent + self._reserved + cost <= limit
+
+    def _is_spent(self, now: float) -> bool:
+        """Whether no route whose turn it is, were it free, could take the next batch within the limit."""
+        batch = self.backlog.again[0] if self.backlog.again else None
+        if self.rules.limit_cost is None or batch is None or self._flying:
+            return False  # what is in flight may turn out cheaper than it was reckoned
+        open_tier = self._open_tier(now)
+        lanes = [lane for lane in self.lanes if not lane.is_out and lane.tier <= open_tier]
+        return not any(self._within_cost(lane, batch) for lane in lanes if lane.route not in batch.unsuitable)
 
     def _look_for_an_end(self, now: float) -> None:
         """Nothing runs and nothing can start: wait, or see that waiting is no use."""

@@ -109,7 +109,9 @@ def failure_of(error: Exception, wall: float) -> Failure | Crash:
     back_at = last.retry_at if last.retry_at is not None else back_at
     retry_in = None if back_at is None else max(0.0, back_at - wall)
     trouble = sorted_out(last)
-    return Failure(trouble, last.reason, last.message, last.status, retry_in, attempts=call.attempts, call=call.id)
+    return Failure(
+        trouble, last.reason, last.message, last.status, retry_in, last.is_told, attempts=call.attempts, call=call.id
+    )
 
 
 def allowance_of(headers: Mapping[str, str]) -> Allowance:

@@ -315,8 +315,8 @@ class Run:
         if most is None or not self.tallies.failed:
             return
         total = self.rows if self.rows is not None else max(self.intake.tally.rows, 1000)
-        if self.tallies.failed > most * total:
-            share = self.tallies.failed / total
+        share = self.tallies.failed / total
+        if share > most:  # divided, not multiplied: 29 of 100 are no more than 0.29
             self.machine.stop(
                 StopReason.TOO_MANY_ERRORS,
                 f"{self.tallies.failed:,} of {total:,} rows failed ({share:.1%}), more than the {most:.1%} allowed",

@@ -192,6 +192,23 @@ def test_a_dead_provider_raises_and_says_how_little_is_done(embed: Embed, provid
     assert np.isnan(caught.value.job.vectors).all()
 
 
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("policy", [{}, {"when_exhausted": "wait", "max_retries": 2}], ids=["fail", "wait"])
+def test_a_provider_that_never_says_when_it_is_back_is_left_after_the_jobs_own_patience(
+    embed: Embed, provider: Provider, server: Server, status: int, policy: dict[str, Any]
+) -> None:
+    """Also where single calls of the family wait for their whole deadline."""
+    provider.faults = [failing(1.0, status)]
+    with pytest.raises(EmbeddingStoppedError, match="no route is left"):
+        embed(config(server, policy=policy), ["a", "b"], patience=0.3)
+
+
+def test_a_share_of_failed_rows_at_the_very_limit_is_allowed(embed: Embed, server: Server) -> None:
+    """0.29 * 100 is a little less than 29."""
+    job = embed(config(server), [None] * 29 + ["a"] * 71, max_error_rate=0.29)
+    assert job.summary().failed == 29
+
+
 def test_a_route_that_dies_in_the_middle_leaves_the_rest_for_another_run(
     embed: Embed, provider: Provider, server: Server
 ) -> None:

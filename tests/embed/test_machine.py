@@ -230,7 +230,7 @@ def test_a_route_that_stays_broken_is_left_out() -> None:
 def test_how_long_a_rate_limit_is_waited_for(seconds: float, stops: bool) -> None:
     machine = _machine(items=4, patience=10)
     (send,) = machine.dispatch(0.0)
-    machine.failed(send, Failure(Trouble.LIMITED, "rate_limit", "slow down", 429, retry_in=seconds), 0.0, 0.5)
+    machine.failed(send, Failure(Trouble.LIMITED, "rate_limit", "slow down", 429, seconds, told=True), 0.0, 0.5)
     machine.dispatch(0.0)
     assert (machine.stopped is StopReason.NO_ROUTE) is stops
 
@@ -356,3 +356,80 @@ def test_any_order_of_failures_gives_each_text_one_vector_or_one_error(
         assert {int(one.item.key) for one in lost} == bad
     assert machine.in_flight == 0
     assert all(lane.in_flight == 0 for lane in machine.lanes)
+
+
+def _until_stopped(machine: Machine, fail: Callable[[Send], Failure], step: float = 0.25, most: float = 5000) -> float:
+    """The instant at which the machine stops while everything fails."""
+    now = 0.0
+    while machine.stopped is None and now < most:
+        for send in machine.dispatch(now):
+            machine.failed(send, fail(send), now, 0.5)
+        now += step
+    return now
+
+
+@pytest.mark.parametrize(
+    ("failure", "stops"),
+    [
+        pytest.param(Failure(Trouble.LIMITED, "rate_limit", "slow", 429), (10, 12), id="a 429 that names no return"),
+        pytest.param(
+            Failure(Trouble.LIMITED, "rate_limit", "slow", 429, 2.0), (10, 13), id="a 429, its return guessed"
+        ),
+        pytest.param(
+            Failure(Trouble.LIMITED, "rate_limit", "slow", 429, 2.0, told=True), (3600, 3605), id="a 429 that says when"
+        ),
+        pytest.param(Failure(Trouble.DOWN, "server_error", "busy", 503, 2.0), (3, 10), id="a 503, its return guessed"),
+        pytest.param(
+            Failure(Trouble.DOWN, "server_error", "busy", 503, 2000.0, told=True),
+            (2000, 2010),
+            id="a 503 that says when",
+        ),
+    ],
+)
+def test_how_long_a_job_is_patient(failure: Failure, stops: tuple[float, float]) -> None:
+    """Ten seconds without progress, or an hour where providers say themselves when they are back."""
+    assert stops[0] <= _until_stopped(_machine(patience=10), lambda _: failure, most=6000) <= stops[1]
+
+
+def test_what_the_router_guesses_takes_no_authority_from_what_the_provider_told() -> None:
+    """The router bars the rest of what was in flight, until a moment later by its own clock."""
+    machine = _machine(items=8, patience=10)
+    first, second = machine.dispatch(0.0)
+    machine.failed(first, Failure(Trouble.LIMITED, "rate_limit", "slow", 429, 600.0, told=True), 0.0, 0.5)
+    machine.failed(second, _barred(600.01), 0.0, 0.5)
+    machine.dispatch(20.0)
+    assert machine.stopped is None
+
+
+def test_a_withdrawn_key_with_much_in_flight_leaves_the_route_to_the_other_key() -> None:
+    machine = _machine(_lane(inputs=1, most=32), items=64)
+    lane = machine.lanes[0]
+    lane.window = 32.0
+    for send in machine.dispatch(0.0):
+        machine.failed(send, BROKEN, 0.1, 0.5)
+    assert not lane.is_out
+    assert machine.dispatch(0.2)
+
+
+def test_a_route_that_costs_too_much_leaves_the_rest_to_a_cheaper_one() -> None:
+    dear, cheap = _lane("a/m", price=1.0, weight=9.0), _lane("b/m", price=0.0)
+    machine = _machine(dear, cheap, items=40, limit_cost=100.0)
+    lost, _ = _play(machine, lambda _: None)
+    assert lost == []
+    assert machine.stopped is None
+    assert machine.spent <= 100
+    assert dear.rows + cheap.rows == 40
+
+
+def test_a_dear_route_stops_the_job_although_one_of_lower_priority_were_cheaper() -> None:
+    """Its turn has not come: a limit is no failure of the better one."""
+    machine = _machine(_lane("a/m", price=1.0), _lane("b/m", tier=2, price=0.0), items=4, limit_cost=10.0)
+    assert machine.dispatch(0.0) == []
+    assert machine.stopped is StopReason.COST_LIMIT
+
+
+def test_answers_without_a_good_vector_are_paid_for_too() -> None:
+    machine = _machine(_lane(price=1.0), items=4, limit_cost=100.0)
+    _play(machine, lambda _: SPOILT)
+    assert 40 <= machine.spent <= 100
+    assert machine.stopped is StopReason.COST_LIMIT
