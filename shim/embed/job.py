@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import uuid
 from collections.abc import Callable, Generator, Iterator
@@ -83,6 +84,7 @@ class Job:
         self.state = JobState.RUNNING
         self.message = ""
         self.progress: JobProgress | None = None
+        self._is_cancelled = False
 
     def _check_out(self) -> None:
         if self._out is not None:
@@ -148,19 +150,23 @@ class Job:
 
     def _finished(self) -> Results:
         if self._results is None:
-            raise RuntimeError("the job has no results yet: await it first")
+            over = self.state is not JobState.RUNNING
+            raise RuntimeError(
+                f"the job has no results: {self.message}" if over else "the job has no results yet: await it first"
+            )
         return self._results
 
     # -- running
 
     def _start(self, loop: asyncio.AbstractEventLoop | None) -> Any:
         """Run to the end in this thread; what the user gets of it: the job, a frame, or an estimate."""
-        source = open_source(self._given, self._column, PIECE, keep_tables=self._out is not None)
+        source = open_source(self._given, self._column, PIECE, keep_tables=self._out is not None and not self._dry_run)
         if self._dry_run:
             return self._estimate(source)
         store = self._setup.open_store()
         sink = self._sink(store, source.rows)
         run = self._run = self._made(source, store, sink, loop)
+        run.is_cancelled = self._is_cancelled  # it may have come while the source was opened
         teller = self._teller(run, source)
         began = self._clock.now()
         problem: BaseException | None = None
@@ -247,6 +253,8 @@ class Job:
         intake = Intake(self._setup.space, self._setup.measure(is_counted=True), store)
         for piece in source.pieces:
             intake.take(piece)
+            if self._is_cancelled:
+                raise Cancelled
         latencies = {route.route: route.p50 for route in self._client.router.status().routes}
         where = "" if store is None else str(store.folder)
         if store is not None:
@@ -290,12 +298,12 @@ class AsyncJob(Job):
             asyncio.get_running_loop()
         except RuntimeError:
             return
-        self._task = asyncio.ensure_future(self._work())
-        self._task.add_done_callback(_seen)
+        self._begin()
 
     def __await__(self) -> Generator[Any, None, Any]:
         if self._task is None:
-            self._task = asyncio.ensure_future(self._work())
+            self._begin()
+        assert self._task is not None
         return (yield from self._task.__await__())
 
     def cancel(self) -> bool:
@@ -303,8 +311,14 @@ class AsyncJob(Job):
         return self._task.cancel() if self._task is not None else False
 
     def _again(self) -> Any:
-        self._task = asyncio.ensure_future(self._work())
+        self._begin()
         return self
+
+    def _begin(self) -> None:
+        self._run, self._is_cancelled = None, False
+        self.state, self.message = JobState.RUNNING, ""
+        self._task = asyncio.ensure_future(self._work())
+        self._task.add_done_callback(self._seen)
 
     async def _work(self) -> Any:
         """The run, in a thread of its own: the loop carries the requests and stays free for the user."""
@@ -316,7 +330,8 @@ class AsyncJob(Job):
                 result, error = self._start(loop), None
             except BaseException as raised:  # noqa: BLE001  raised where the job is awaited
                 result, error = None, raised
-            loop.call_soon_threadsafe(_resolve, future, result, error)
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+                loop.call_soon_threadsafe(_resolve, future, result, error)
 
         thread = threading.Thread(target=work, name=f"shim-embed-{self.id}", daemon=True)
         thread.start()
@@ -325,10 +340,23 @@ class AsyncJob(Job):
         except asyncio.CancelledError:
             if future.done():
                 raise
+            self._is_cancelled = True
             if self._run is not None:
                 self._run.cancel()
             await _quietly(future)
             raise asyncio.CancelledError(self.message) from None
+
+    def _seen(self, task: asyncio.Task[Any]) -> None:
+        """A job that nobody awaits says why it failed in `job.message`, not in a complaint of the event loop."""
+        error = None if task.cancelled() else task.exception()
+        if self.state is not JobState.RUNNING:
+            return
+        if task.cancelled():
+            self.state, self.message = JobState.CANCELLED, "cancelled before it began; run the same again"
+        elif error is not None:
+            self.state, self.message = JobState.STOPPED, str(error)
+        else:
+            self.state = JobState.DONE  # a dry run
 
 
 def _resolve(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
@@ -348,9 +376,3 @@ async def _quietly(future: asyncio.Future[Any]) -> None:
         await future
     except BaseException:  # noqa: BLE001  the caller raises the cancellation that this answers
         return
-
-
-def _seen(task: asyncio.Task[Any]) -> None:
-    """A job that nobody awaits says why it failed in `job.message`, not in a complaint of the event loop."""
-    if not task.cancelled():
-        task.exception()

@@ -49,6 +49,10 @@ class Ledger:
                 self.shortened.update((window.start + row, one) for row, one in rows if one is not None)
         self.rows += len(window)
 
+    def abandon(self, window: Window) -> None:
+        """As much as is known of a window."""
+        self.write(window)
+
     def accept(self, rows: Sequence[int], vectors: NDArray[np.float32]) -> None:
         """Keep vectors of rows as they come, where all of them will fit: they need not be read again."""
         if self.matrix is None:

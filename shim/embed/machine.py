@@ -168,6 +168,10 @@ class Machine:
     def in_flight(self) -> int:
         return len(self._flying)
 
+    def is_flying(self, send: Send) -> bool:
+        """Whether it is not settled yet."""
+        return send.number in self._flying
+
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to do, now or later, with what was added so far."""

@@ -63,6 +63,10 @@ class Port(Protocol):
 
     arrivals: SimpleQueue[Arrival]
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing will ever arrive any more: the event loop is closed."""
+
     def submit(self, request: Request) -> None:
         """Start a request."""
 
@@ -140,6 +144,8 @@ def _seconds(text: str | None) -> float | None:
 class ThreadPort:
     """For a sync client: daemon threads, as many as are needed; an interrupted process does not wait for them."""
 
+    is_gone = False
+
     def __init__(self, post: Post, wall: Callable[[], float]) -> None:
         self.arrivals: SimpleQueue[Arrival] = SimpleQueue()
         self._post, self._wall = post, wall
@@ -198,10 +204,21 @@ class LoopPort:
             result: Reply | Failure | Crash = reply_of(
                 await self._post(_body(request), _headers(request)), self._wall()
             )
-        except Exception as error:  # noqa: BLE001  as above; a cancelled task is nobody's failure and passes
+        except (
+            asyncio.CancelledError
+        ) as error:  # by whoever cancels all tasks of the loop: the job must not wait for it
+            self.arrivals.put((request.number, Crash(error)))
+            raise
+        except Exception as error:  # noqa: BLE001  as above
             result = failure_of(error, self._wall())
         self.arrivals.put((request.number, result))
 
+    @property
+    def is_gone(self) -> bool:
+        return self._loop.is_closed()
+
     def close(self) -> None:
+        if self.is_gone:
+            return
         for future in list(self._flying):
             future.cancel()

@@ -15,6 +15,7 @@ import numpy as np
 
 from shim._run.system import Clock
 from shim.embed.cells import RowError
+from shim.embed.errors import StoreError
 from shim.embed.intake import Intake
 from shim.embed.machine import Machine, Send, StopReason
 from shim.embed.port import Arrival, Crash, Port, Reply, Request
@@ -41,6 +42,9 @@ class Sink(Protocol):
 
     def write(self, window: Window) -> None:
         """A window whose rows all have their vector or their error."""
+
+    def abandon(self, window: Window) -> None:
+        """What is known of a window when the job is interrupted."""
 
 
 @dataclass(slots=True)
@@ -96,6 +100,7 @@ class Run:
         self._has_more = True
         self._told_at = 0.0
         self._sends: dict[int, Send] = {}
+        self._settling: Arrival = None
         self._fingerprint: str | None = None
         self.is_cancelled = False
 
@@ -106,8 +111,13 @@ class Run:
                 self._start()
                 self._report(JobState.RUNNING)
                 self._wait()
-        except (KeyboardInterrupt, Cancelled):
-            self._land_the_rest()
+        except StoreError:
+            raise  # nothing can be kept
+        except BaseException:  # interrupted, cancelled, or the source broke: what is in flight is paid for
+            try:
+                self._land_the_rest()
+            finally:
+                self._abandon_windows()
             raise
         finally:
             self.port.close()
@@ -181,7 +191,8 @@ class Run:
             while True:
                 self._settle(self.port.arrivals.get_nowait())
         except Empty:
-            return
+            if self.port.is_gone:
+                raise Cancelled from None
 
     def _report(self, state: JobState) -> None:
         now = self._clock.now()
@@ -197,7 +208,13 @@ class Run:
                 raise Cancelled
             return
         number, result = arrival
-        send = self._sends.pop(number)
+        send = self._sends[number]
+        self._settling = arrival
+        self._take_in(send, result)
+        self._settling = None
+        self._sends.pop(number, None)
+
+    def _take_in(self, send: Send, result: Reply | Failure | Crash) -> None:
         self.port.landed()
         match result:
             case Crash(error):
@@ -333,11 +350,17 @@ class Run:
         while self._windows:
             self._sink.write(self._windows.popleft())
 
+    def _abandon_windows(self) -> None:
+        while self._windows:
+            self._sink.abandon(self._windows.popleft())
+
     def _land_the_rest(self) -> None:
         """Interrupted: keep what is paid for and arrives soon. A second interruption ends that too."""
         self.is_cancelled = False
+        if self._settling is not None:
+            self._settle_again(self._settling)
         until = self._clock.now() + _GRACE
-        while self._sends and (left := until - self._clock.now()) > 0:
+        while self._sends and not self.port.is_gone and (left := until - self._clock.now()) > 0:
             try:
                 arrival = self.port.arrivals.get(timeout=left)
             except Empty:
@@ -346,3 +369,10 @@ class Run:
                 self._settle(arrival)
             elif arrival is not None:
                 self._sends.pop(arrival[0], None)
+
+    def _settle_again(self, arrival: tuple[int, Reply | Failure | Crash]) -> None:
+        """The interruption came while a reply was taken in: unless it was in the store already, it is put there now."""
+        number, result = arrival
+        send = self._sends.pop(number)
+        if isinstance(result, Reply) and self.machine.is_flying(send):
+            self._keep(send, result)

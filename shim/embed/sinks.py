@@ -76,6 +76,9 @@ class FileSink:
         if self.width is not None:
             self._flush()
 
+    def abandon(self, window: Window) -> None:
+        """Nothing: an interrupted job leaves no file."""
+
     def _flush(self) -> None:
         try:
             for window in self._held:
