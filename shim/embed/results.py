@@ -42,6 +42,7 @@ class Results:
         clock: Clock,
     ) -> None:
         self.source, self._setup, self._folder, self._sink = source, setup, store.folder, sink
+        self._token = store.token
         self._width = store.width or setup.space.dimensions or setup.family.dimensions or 0
         self.summary = _summary(setup, store, sink, run, state, message, clock.now() - began)
         self._rows = source.rows if source.rows is not None else sink.rows
@@ -67,7 +68,7 @@ class Results:
         return out
 
     def _opened(self) -> Store:
-        return Store(self._folder, self._setup.space)
+        return Store.reopened(self._folder, self._setup.space, self._token)
 
     def errors(self) -> Any:
         """The rows that failed."""

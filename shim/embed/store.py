@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from shim.embed.cells import ErrorKind, RowError
 from shim.embed.errors import StoreError
 from shim.embed.identity import SpaceIdentity
-from shim.embed.index import Index, Origin, Place
+from shim.embed.index import NAME, Index, Origin, Place
 from shim.embed.segments import Segment, Vectors, gather
 
 __all__ = ["ROW", "SHIFT", "Origin", "Place", "Shortened", "Store", "cache_folder", "folder_for"]
@@ -46,6 +46,8 @@ class Store:
 
     folder: Path
     space: SpaceIdentity
+    token: str
+    """32 hex digits of this very store: one that takes its place in the same folder has others."""
     put_number: int
     """The number of the batch that was put last: a place of another number is of a process that was quicker."""
 
@@ -61,6 +63,7 @@ class Store:
 
     def _check_meta(self) -> None:
         about = {"version": str(SCHEMA_VERSION), "space": self.space.id, "about": str(self.space)}
+        about["token"] = uuid.uuid4().hex
         connection = self._index.connection
         connection.executemany("insert or ignore into meta values(?, ?)", about.items())
         known = dict(connection.execute("select name, value from meta"))
@@ -70,6 +73,7 @@ class Store:
                 f"the store in {self.folder} holds {known['about']} (version {known['version']}), not "
                 f"{about['about']}: give another folder as `store`"
             )
+        self.token = known["token"]
 
     @property
     def width(self) -> int | None:
@@ -194,6 +198,17 @@ class Store:
         cursor = self._index.connection.execute("insert into segments(name, rows) values(?, 0)", (name,))
         assert cursor.lastrowid is not None
         return cursor.lastrowid, segment
+
+    @classmethod
+    def reopened(cls, folder: Path, space: SpaceIdentity, token: str) -> Store:
+        """The very store of that token, also where `fresh` has set it aside. Raises StoreError when it is gone."""
+        for place in (folder, *sorted(folder.parent.glob(f"{folder.name}.old-*"))):
+            if (place / NAME).exists():
+                store = cls(place, space)
+                if store.token == token:
+                    return store
+                store.close()
+        raise StoreError(f"the vectors are no longer in {folder}: the store was removed; run the job again")
 
     def __enter__(self) -> Self:
         return self

@@ -18,7 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import shim
+from shim.embed import upkeep
 from shim.embed.batches import Item
+from shim.embed.errors import StoreError
 from shim.embed.identity import Oversize, SpaceIdentity
 from shim.embed.intake import Intake, Measure
 from shim.embed.lanes import Allowance, Lane
@@ -161,6 +163,8 @@ REFUSED = Failure(Trouble.REFUSED, "bad_request", "the input is bad", 400)
 class ScriptedPort:
     """Answers as the script says; `crash` ends the run as a kill would: nothing more is taken in."""
 
+    is_gone = False
+
     def __init__(self, script: list[str], poison: set[str], time: Time, asked: Counter[str]) -> None:
         self.arrivals: Any = Arrivals(time)
         self._script, self._poison, self._asked = script, poison, asked
@@ -265,3 +269,19 @@ def test_a_script_resumes_what_another_kind_of_client_began(tmp_path: Path) -> N
 def test_items_are_small() -> None:
     """A million of them wait in memory at most a window at a time; no dictionary each."""
     assert not hasattr(Item(b"k", "t", 1), "__dict__")
+
+
+def test_results_are_read_from_the_store_they_were_kept_in(tmp_path: Path) -> None:
+    """Another run with `fresh` puts another store in its place, where other vectors lie at the same places."""
+    texts = [f"row {number}" for number in range(50)]
+    with Server(Provider()) as server, shim.OpenAI(router=config(server)) as client:
+        client.embed(texts, store=tmp_path, progress=False)
+        job = client.embed(texts, store=tmp_path, progress=False)
+        other = client.embed(texts, store=tmp_path, progress=False)
+        client.embed(texts[::-1], store=tmp_path, progress=False, fresh=True)
+    assert job.vectors.tolist() == np.array([expected(text) for text in texts], dtype=np.float32).tolist()
+    for folder in tmp_path.iterdir():
+        upkeep.prune(folder)
+    with pytest.raises(StoreError, match="the store was removed; run the job again"):
+        _ = other.vectors
+    assert list(tmp_path.iterdir()) == []
