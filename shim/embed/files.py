@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,15 @@ SUFFIXES = {
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of rows. `tables(columns)` yields Arrow tables of those columns (None: all); `rows` None is unknown."""
+    """A file of rows. `tables(columns)` yields Arrow tables of those columns (None: all); `rows` None is unknown.
+
+    `cells(column)`, where there is one, yields lists of one column's cells as they are: a table has one type for all.
+    """
 
     columns: list[str]
     rows: int | None
     tables: Read
+    cells: Callable[[str], Iterator[list[Any]]] | None = None
 
 
 def open_file(path: Path, size: int) -> File:
@@ -34,11 +38,21 @@ def open_file(path: Path, size: int) -> File:
         )
     _arrow()
     try:
-        return _OPENERS[kind](path, size)
+        file = _OPENERS[kind](path, size)
     except (OSError, ValueError) as error:
-        if isinstance(error, SourceError):
-            raise
-        raise SourceError(f"{path.name} cannot be read as {kind}: {error}") from error
+        raise _unreadable(path, kind, error) from error
+
+    def tables(columns: Sequence[str] | None) -> Iterator[Any]:
+        try:
+            yield from file.tables(columns)
+        except (OSError, ValueError) as error:
+            raise _unreadable(path, kind, error) from error
+
+    return replace(file, tables=tables)
+
+
+def _unreadable(path: Path, kind: str, error: Exception) -> SourceError:
+    return error if isinstance(error, SourceError) else SourceError(f"{path.name} cannot be read as {kind}: {error}")
 
 
 def _known() -> str:
@@ -97,23 +111,28 @@ def _sliced(batches: Callable[[], Iterator[Any]], size: int) -> Read:
     return tables
 
 
+_LONGEST_CSV_ROW = 32 << 20
+"""Bytes: a row must fit into the block that is read at once."""
+_BOM = b"\xef\xbb\xbf"
+
+
 def _csv(path: Path, size: int) -> File:
     import pyarrow as pa
     from pyarrow import csv
 
     parse = csv.ParseOptions(delimiter="\t" if path.suffix.lower() == ".tsv" else ",", newlines_in_values=True)
-    header = csv.open_csv(path, parse_options=parse).schema.names
+    read = csv.ReadOptions(block_size=_LONGEST_CSV_ROW)
+    header = csv.open_csv(path, read, parse).schema.names
     # Empty cells of a text column are empty texts, and numbers in it are texts: nothing is guessed.
     convert = csv.ConvertOptions(column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False)
     return File(
         list(header),
         None,
-        _sliced(lambda: iter(csv.open_csv(path, parse_options=parse, convert_options=convert)), size),
+        _sliced(lambda: iter(csv.open_csv(path, read, parse, convert)), size),
     )
 
 
 def _jsonl(path: Path, size: int) -> File:
-    import msgspec
     import pyarrow as pa
 
     def parts() -> Iterator[list[dict[str, Any]]]:
@@ -131,21 +150,53 @@ def _jsonl(path: Path, size: int) -> File:
     columns = list(dict.fromkeys(name for row in next(parts(), []) for name in row))
 
     def tables(wanted: Sequence[str] | None) -> Iterator[Any]:
-        names = columns if wanted is None else list(wanted)
+        # What is written out needs the same columns and types from the first row to the last: the file is read twice.
+        types = _types(parts()) if wanted is None else {}
         for rows in parts():
-            arrays = {}
-            for name in names:
-                cells = [row.get(name) for row in rows]
-                try:
-                    arrays[name] = pa.array(cells)
-                except (pa.ArrowInvalid, pa.ArrowTypeError):  # cells of several types: as JSON, to say what they are
-                    arrays[name] = pa.array([_as_text(cell, msgspec) for cell in cells])
-            yield pa.table(arrays)
+            names = types if wanted is None else wanted
+            yield pa.table({name: _column([row.get(name) for row in rows], types.get(name)) for name in names})
 
-    return File(columns, None, tables)
+    def cells(column: str) -> Iterator[list[Any]]:
+        return ([row.get(column) for row in rows] for rows in parts())
+
+    return File(columns, None, tables, cells)
 
 
-def _as_text(cell: Any, msgspec: Any) -> str | None:
+def _types(parts: Iterator[list[dict[str, Any]]]) -> dict[str, Any]:
+    """The Arrow type of each column over all rows; text where cells are of several types."""
+    import pyarrow as pa
+
+    found: dict[str, Any] = {}
+    for rows in parts:
+        for name in dict.fromkeys(name for row in rows for name in row):
+            here = _column([row.get(name) for row in rows], None).type
+            found[name] = _common(found.get(name, pa.null()), here)
+    return found
+
+
+def _common(one: Any, other: Any) -> Any:
+    import pyarrow as pa
+
+    try:
+        fields = [pa.schema([("cell", kind)]) for kind in (one, other)]
+        return pa.unify_schemas(fields, promote_options="permissive").field("cell").type
+    except pa.ArrowException:
+        return pa.string()
+
+
+def _column(cells: list[Any], kind: Any) -> Any:
+    """The cells as Arrow has them; where they are of several types, as JSON, which says what they are."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(cells, kind)
+    except (pa.ArrowException, OverflowError):
+        return pa.array([_as_text(cell) for cell in cells], pa.string())
+
+
+def _as_text(cell: Any) -> str | None:
+    import msgspec
+
     return cell if cell is None or isinstance(cell, str) else msgspec.json.encode(cell).decode()
 
 
@@ -153,7 +204,7 @@ def _json_row(path: Path, number: int, line: bytes) -> dict[str, Any]:
     import msgspec
 
     try:
-        row = msgspec.json.decode(line)
+        row = msgspec.json.decode(line.removeprefix(_BOM) if number == 1 else line)
     except msgspec.DecodeError as error:
         raise SourceError(f"{path.name}, line {number}: no JSON ({error})") from error
     if not isinstance(row, dict):
@@ -166,7 +217,7 @@ def _text(path: Path, size: int) -> File:
 
     def tables(_: Sequence[str] | None) -> Iterator[Any]:
         lines: list[str] = []
-        with path.open(encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+        with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="\n") as file:
             for line in file:
                 lines.append(line.rstrip("\r\n"))
                 if len(lines) >= size:

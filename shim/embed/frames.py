@@ -18,7 +18,7 @@ def frame(columns: Mapping[str, Any], like: Container, index: Any = None) -> Any
     if like is Container.POLARS:
         import polars
 
-        return polars.DataFrame(dict(columns))
+        return polars.DataFrame({name: _listed(values) for name, values in columns.items()})
     if like is not Container.ARROW and importlib.util.find_spec("pandas") is not None:
         import pandas
 

@@ -27,7 +27,7 @@ _KEY = 16
 _ASKED_AT_ONCE = 900
 _MOST_FILTERED = 4_000_000
 _SLOTS = 1 << 24
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _SCHEMA = """
 create table if not exists meta(name text primary key, value text not null) without rowid;
 create table if not exists segments(id integer primary key, name text unique not null, rows integer not null);
@@ -242,7 +242,7 @@ class Index:
                 f"the index in {self.folder} cannot be used ({error}): `shim cache verify` tells its state"
             ) from error
         except OSError as error:
-            if error.errno in _FULL:
+            if error.errno in FULL:
                 raise StoreFullError(self.folder) from error
             raise StoreError(f"the store in {self.folder} cannot be used: {error}") from error
 

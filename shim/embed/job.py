@@ -208,7 +208,11 @@ class Job:
     def _close_sink(self, sink: Any, run: Run, problem: BaseException | None) -> None:
         if isinstance(sink, FileSink):
             if problem is None and (run.machine.stopped is None or run.machine.stopped.was_asked_for):
-                sink.finish()
+                try:
+                    sink.finish()
+                except BaseException:
+                    sink.give_up()
+                    raise
             else:
                 sink.give_up()
 

@@ -6,8 +6,9 @@ A file appears under its name when it is whole. What was embedded by then is in 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from shim.embed.errors import SourceError, StoreFullError
 from shim.embed.frames import vector_column
+from shim.embed.index import FULL
 from shim.embed.segments import Vectors
 from shim.embed.store import Store
 from shim.embed.windows import Window
@@ -65,6 +67,10 @@ class FileSink:
             )
         if not path.parent.is_dir():
             raise SourceError(f"out: there is no folder {str(path.parent)!r}")
+        if path.is_dir():
+            raise SourceError(f"out: {str(path)!r} is a folder: name a file in it")
+        if not os.access(path.parent, os.W_OK):
+            raise SourceError(f"out: nothing may be written to the folder {str(path.parent)!r}")
 
     def accept(self, rows: Sequence[int], vectors: Vectors) -> None:
         """Nothing: windows are written in order, from the store."""
@@ -80,12 +86,17 @@ class FileSink:
         """Nothing: an interrupted job leaves no file."""
 
     def _flush(self) -> None:
-        try:
+        with self._safely():
             for window in self._held:
                 self._write(window)
-        except OSError as error:
-            raise StoreFullError(self.path.parent) if error.errno == 28 else error from error
         self._held.clear()
+
+    @contextlib.contextmanager
+    def _safely(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StoreFullError(self.path.parent) if error.errno in FULL else error from error
 
     def _write(self, window: Window) -> None:
         width = self.width or 0
@@ -113,7 +124,7 @@ class FileSink:
             if name in table.column_names:
                 table = table.drop_columns([name])
             table = table.append_column(name, column)
-        return table
+        return table if self._is_parquet else _plain(table)
 
     def _opened(self, schema: Any) -> Any:
         import pyarrow as pa
@@ -143,11 +154,12 @@ class FileSink:
         self._flush()
         if self._writer is None:
             raise SourceError(f"nothing to write to {self.path.name}: the input has no rows")
-        if self.path.suffix.lower() == ".npy":
-            self._writer.seek(0)
-            self._writer.write(_npy_header(self.rows, self._npy_width, self._dtype))
-        self._writer.close()
-        self._partial.replace(self.path)
+        with self._safely():
+            if self.path.suffix.lower() == ".npy":
+                self._writer.seek(0)
+                self._writer.write(_npy_header(self.rows, self._npy_width, self._dtype))
+            self._writer.close()
+            self._partial.replace(self.path)
 
     def give_up(self) -> None:
         """No file: what it would have held is in the store."""
@@ -193,6 +205,16 @@ def _error_of(window: Window, row: int) -> str | None:
     if error is not None:
         return f"{error.kind.value}: {error.message}"
     return NOT_REACHED if window.places[row] < 0 else None
+
+
+def _plain(table: Any) -> Any:
+    """The table without dictionaries: an Arrow file has one for all its parts, here each part may have its own."""
+    import pyarrow as pa
+
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(place, field.name, table.column(place).cast(field.type.value_type))
+    return table
 
 
 def _indices(window: Window) -> Any:

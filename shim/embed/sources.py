@@ -10,6 +10,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from shim.embed.cells import ErrorKind, RowError, look
 from shim.embed.errors import SourceError
 from shim.embed.files import open_file
 
@@ -95,6 +96,9 @@ def _chosen(names: list[str], column: str | None, what: str) -> str:
         if len(names) == 1:
             return names[0]
         raise SourceError(f"which column of the {what}? Give `column`, one of: {_shown(names)}")
+    column = str(column)  # a frame may number its columns
+    if names.count(column) > 1:
+        raise SourceError(f"the {what} has {names.count(column)} columns named {column!r}: rename them")
     if column not in names:
         raise SourceError(f"the {what} has no column {column!r}; it has: {_shown(names)}")
     return column
@@ -111,16 +115,44 @@ def _of_pandas(given: Any, column: str | None, size: int, *, keep_tables: bool) 
         chosen = _chosen(names, column, "frame")
         series = given.iloc[:, names.index(chosen)]
     rows = len(series)
-    keep_tables = keep_tables and hasattr(given, "columns")
+    frame, schema = _typed(given) if keep_tables and hasattr(given, "columns") else (None, None)
 
     def pieces() -> Iterator[Piece]:
         for at in range(0, rows, size):
-            table = (
-                _arrow().Table.from_pandas(given.iloc[at : at + size], preserve_index=False) if keep_tables else None
-            )
+            table = None
+            if frame is not None:
+                table = _arrow().Table.from_pandas(frame.iloc[at : at + size], schema, preserve_index=False)
             yield Piece(series.iloc[at : at + size].tolist(), table)
 
     return Source(Container.PANDAS, rows, pieces(), given, series.index, str(series.name or "texts"))
+
+
+def _typed(frame: Any) -> tuple[Any, Any]:
+    """The frame as it can be written, and its Arrow schema, which is the same for all of its rows.
+
+    Columns that Arrow has no type for (cells of several types, torn characters) become texts.
+    """
+    arrow = _arrow()
+    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+    for place, name in enumerate(frame.columns):
+        try:
+            arrow.array(frame.iloc[:, place], from_pandas=True)
+        except (arrow.ArrowException, UnicodeError, OverflowError):
+            texts = [None if _is_null(cell) else _text(cell) for cell in frame.iloc[:, place]]
+            frame = frame.assign(**{name: texts})
+    try:
+        return frame, arrow.Schema.from_pandas(frame, preserve_index=False)
+    except (arrow.ArrowException, ValueError) as error:
+        raise SourceError(f"out: the frame cannot be written: {error}") from error
+
+
+def _is_null(cell: Any) -> bool:
+    seen = look(cell)
+    return isinstance(seen, RowError) and seen.kind is ErrorKind.NULL
+
+
+def _text(cell: Any) -> str:
+    return str(cell).encode("utf-8", "replace").decode()
 
 
 def _of_polars(given: Any, column: str | None, size: int, *, keep_tables: bool) -> Source:
@@ -140,6 +172,8 @@ def _of_polars(given: Any, column: str | None, size: int, *, keep_tables: bool) 
 
 def _of_arrow(given: Any, column: str | None, size: int, *, keep_tables: bool) -> Source:
     array = given
+    if not hasattr(given, "__len__"):
+        raise SourceError(f"cannot embed a {type(given).__name__}: read it into a table, or give the path of the file")
     if hasattr(given, "column_names"):
         array = given.column(_chosen(list(given.column_names), column, "table"))
     rows = len(array)
@@ -186,6 +220,10 @@ def _of_file(given: str | os.PathLike[str], column: str | None, size: int, *, ke
     chosen = _chosen(file.columns, column, f"file {path.name}")
 
     def pieces() -> Iterator[Piece]:
+        if file.cells is not None:
+            tables = file.tables(None) if keep_tables else itertools.repeat(None)
+            yield from (Piece(cells, table) for cells, table in zip(file.cells(chosen), tables, strict=False))
+            return
         for table in file.tables(None if keep_tables else [chosen]):
             yield Piece(table.column(chosen).to_pylist(), table if keep_tables else None)
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import shim
-from shim.embed import SourceError
+from shim.embed import SourceError, StoreFullError
 from shim.embed.sources import open_source
 from tests.embed.serving import LENGTH, Provider, config, expected
 from tests.support.server import Server
@@ -93,7 +93,7 @@ def test_tsv_and_text_files(tmp_path: Path) -> None:
 def test_a_column_of_several_types_in_json_lines_is_read_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text('{"text": "a"}\n{"text": 7}\n{"other": 1}\n')
-    assert _cells(path, "text", size=10) == ["a", "7", None]
+    assert _cells(path, "text", size=10) == ["a", 7, None]
 
 
 def test_a_hugging_face_dataset_is_taken_by_its_columns() -> None:
@@ -290,3 +290,147 @@ def test_a_frame_is_written_with_its_other_columns(client: shim.OpenAI, tmp_path
     assert table.column_names[:3] == ["id", "text", "embedding"]
     assert table.column("id").to_pylist() == [0, 1, 2, 3, 4]
     assert table.column("embedding").to_pylist() == _right(TEXTS)
+
+
+# -- columns that change on the way, files that are not as they should be
+
+ROWS = 16_384 + 3
+"""More than a window."""
+
+
+def _late(first: Any, last: Any) -> list[Any]:
+    return [first] * 16_384 + [last] * 3
+
+
+CHANGING: dict[str, tuple[list[Any], list[Any]]] = {
+    "null, then texts": (_late(None, "late"), [None, "late"]),
+    "whole numbers, then fractions": (_late(1, 1.5), [1.0, 1.5]),
+    "numbers, then texts": (_late(1, "late"), ["1", "late"]),
+    "numbers too large for Arrow": (_late(1, 2**70), ["1", str(2**70)]),
+    "texts, then a torn one": (_late("a", "b\ud800"), ["a", "b?"]),
+}
+
+
+@pytest.mark.parametrize("name", CHANGING)
+@pytest.mark.parametrize("kind", [".parquet", ".arrow"])
+def test_a_pandas_column_that_changes_is_written_whole(
+    client: shim.OpenAI, tmp_path: Path, name: str, kind: str
+) -> None:
+    """What was paid for can be written out: the types are those of the whole frame, not of its first window."""
+    column, (first, last) = CHANGING[name]
+    frame = pd.DataFrame({"text": ["a"] * ROWS, "other": pd.Series(column, dtype=object), 7: 1})
+    client.embed(frame, column="text", out=tmp_path / f"x{kind}")
+    written = _read_table(tmp_path / f"x{kind}")
+    assert written.num_rows == ROWS
+    assert (written["other"][0].as_py(), written["other"][-1].as_py()) == (first, last)
+    assert written.column_names[:3] == ["text", "other", "7"]
+
+
+@pytest.mark.parametrize("name", [name for name in CHANGING if "torn" not in name])
+def test_a_json_lines_column_that_changes_or_comes_late_is_written_whole(
+    client: shim.OpenAI, tmp_path: Path, name: str
+) -> None:
+    column, (first, last) = CHANGING[name]
+    rows = [{"text": "a", "other": cell} for cell in column]
+    rows[-1]["new"] = "x"
+    (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    client.embed(tmp_path / "in.jsonl", column="text", out=tmp_path / "x.parquet")
+    written = pq.read_table(tmp_path / "x.parquet")
+    assert (written["other"][0].as_py(), written["other"][-1].as_py()) == (first, last)
+    assert (written["new"][0].as_py(), written["new"][-1].as_py()) == (None, "x")
+
+
+def test_cells_of_json_lines_that_are_no_texts_are_error_rows_beside_texts_too(
+    client: shim.OpenAI, tmp_path: Path
+) -> None:
+    rows = [{"text": "a"}, {"text": {"b": 1}}, {"text": 5}, {}, {"text": "c"}]
+    (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    for out in (None, tmp_path / "x.parquet"):
+        job = client.embed(tmp_path / "in.jsonl", column="text", out=out)
+        assert job.errors["kind"].tolist() == ["rejected", "rejected", "null"]
+        assert "no text but dict" in job.errors["message"][0]
+
+
+@pytest.mark.parametrize("kind", [".parquet", ".arrow", ".jsonl"])
+def test_dictionaries_that_change_are_written(client: shim.OpenAI, tmp_path: Path, kind: str) -> None:
+    chunks = [pa.array(["a"] * 16_384).dictionary_encode(), pa.array(["b"] * 3).dictionary_encode()]
+    table = pa.table({"text": pa.chunked_array(chunks)})
+    client.embed(table, column="text", out=tmp_path / f"x{kind}")
+    assert client.embed(pl.from_arrow(table), column="text", into="v")["v"].len() == ROWS
+    if kind != ".jsonl":
+        assert _read_table(tmp_path / f"x{kind}")["text"][-1].as_py() == "b"
+
+
+def test_a_polars_frame_of_provenance_can_be_written(client: shim.OpenAI, tmp_path: Path) -> None:
+    client.embed(pl.Series(["a", None]), store=tmp_path).provenance.write_parquet(tmp_path / "x.parquet")
+
+
+def _read_table(path: Path) -> Any:
+    return pq.read_table(path) if path.suffix == ".parquet" else pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.txt", "x.jsonl"])
+def test_a_byte_order_mark_is_no_text(tmp_path: Path, name: str) -> None:
+    line = {".csv": "text\nzebra", ".txt": "zebra", ".jsonl": '{"text": "zebra"}'}[Path(name).suffix]
+    (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + line.encode())
+    assert _cells(tmp_path / name) == ["zebra"]
+
+
+def test_a_long_cell_of_a_csv_is_read(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("text\n" + "word " * 1_000_000 + "\n")
+    assert [len(cell) for cell in _cells(tmp_path / "x.csv")] == [5_000_000]
+
+
+def _numbered_twice(folder: Path) -> Any:
+    (folder / "x.csv").write_text("text,text\na,b\n")
+    return folder / "x.csv"
+
+
+def _ragged(folder: Path) -> Any:
+    (folder / "x.csv").write_text("text,n\n" + "a,1\n" * 20 + "b,2,3\n")
+    return folder / "x.csv"
+
+
+def _latin(folder: Path) -> Any:
+    (folder / "x.csv").write_bytes("text\ncaf\xe9\n".encode("latin-1"))
+    return folder / "x.csv"
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        pytest.param(_numbered_twice, "the file x.csv has 2 columns named 'text': rename them", id="a name twice"),
+        pytest.param(_ragged, "x.csv cannot be read as csv: CSV parse error: Expected 2 columns", id="a ragged row"),
+        pytest.param(_latin, "x.csv cannot be read as csv: .* invalid UTF8", id="another encoding"),
+        pytest.param(lambda _: TABLE.to_reader(), "RecordBatchReader: read it into a table", id="a reader"),
+    ],
+)
+def test_what_cannot_be_read_names_the_file_and_what_is_wrong(
+    tmp_path: Path, made: Callable[[Path], Any], says: str
+) -> None:
+    with pytest.raises(SourceError, match=says):
+        _cells(made(tmp_path), "text")
+
+
+def test_a_column_may_be_named_by_its_number() -> None:
+    assert _cells(pd.DataFrame([["a", 1]]), 0) == ["a"]  # type: ignore[arg-type]
+
+
+def test_an_out_that_is_a_folder_is_refused_before_anything_is_paid(client: shim.OpenAI, tmp_path: Path) -> None:
+    (tmp_path / "x.parquet").mkdir()
+    with pytest.raises(SourceError, match=r"x\.parquet' is a folder: name a file in it"):
+        client.embed(["a"], out=tmp_path / "x.parquet")
+
+
+def test_a_file_that_cannot_be_finished_leaves_nothing_half(
+    client: shim.OpenAI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", full)
+        with pytest.raises(StoreFullError, match="all vectors up to here are kept"):
+            client.embed(["a"], out=tmp_path / "x.npy")
+    assert [path.name for path in tmp_path.iterdir()] == ["cache"]
+    assert client.embed(["a"], out=tmp_path / "x.npy").summary().cached == 1
