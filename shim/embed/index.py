@@ -239,12 +239,16 @@ class Index:
             if "full" in str(error):
                 raise StoreFullError(self.folder) from error
             raise StoreError(
-                f"the index in {self.folder} cannot be used ({error}): `shim cache verify` tells its state"
+                f"the index in {self.folder} cannot be used ({error}): `shim cache verify` tells its state, fresh=True "
+                "begins another"
             ) from error
         except OSError as error:
             if error.errno in FULL:
                 raise StoreFullError(self.folder) from error
-            raise StoreError(f"the store in {self.folder} cannot be used: {error}") from error
+            raise StoreError(
+                f"the store in {self.folder} cannot be used ({error}): `shim cache verify` tells its state, fresh=True "
+                "begins another"
+            ) from error
 
     def close(self) -> None:
         """Fold what waits, and let go. What cannot be folded now (a full disk) is left to the next opening."""

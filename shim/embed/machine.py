@@ -18,6 +18,8 @@ SUSPECT_AFTER = 2
 """Failures of a batch, with others succeeding meanwhile, after which the fault is taken to be in one of its rows."""
 GIVE_UP_AFTER = 5
 """Failures of a single text, with others succeeding meanwhile, after which it is left as an error row."""
+REFUSED_AT_MOST = 100
+"""Texts that may be refused, with none served, before the fault is taken to be in what all requests have in common."""
 LONGEST_TOLD_PAUSE = 3600.0
 """Seconds that a job waits where providers themselves say when they are back."""
 
@@ -78,6 +80,8 @@ class Machine:
     retries: int = 0
     splits: int = 0
     progress_at: float = field(init=False)
+    _refused: int = 0
+    _refused_before: set[bytes] = field(default_factory=set)
     _flying: dict[int, Send] = field(default_factory=dict)
     _reserved: float = 0.0
     _numbers: int = 0
@@ -90,7 +94,9 @@ class Machine:
     def add(self, items: Iterable[Item], suspects: Iterable[Item] = ()) -> None:
         """More texts. Each of the `suspects`, which a provider has refused before, goes alone."""
         self.backlog.fresh.extend(items)
-        self.backlog.again.extend(Batch([item], item.tokens, is_suspect=True) for item in suspects)
+        for item in suspects:
+            self._refused_before.add(item.key)
+            self.backlog.again.append(Batch([item], item.tokens, is_suspect=True))
 
     def dispatch(self, now: float) -> list[Send]:
         """The requests to start now."""
@@ -204,7 +210,7 @@ class Machine:
                 continue
             batch = self._within_rows(batch)
             if batch is None:
-                return None
+                continue
             if self._within_cost(lane, batch):
                 return self._start(lane, batch)
             self.backlog.put_back(batch)  # another route may be cheaper
@@ -250,7 +256,9 @@ class Machine:
         if room >= len(batch.items):
             return batch
         if room <= 0:
-            self.backlog.put_back(batch)
+            self.backlog.fresh.extendleft(reversed(batch.items))
+            if self._flying or any(one.asked for one in self.backlog.again):
+                return None  # what the limit has let through is seen to its end, or it comes again
             self.stop(StopReason.ROW_LIMIT, f"the limit of {limit:,} rows for this run is reached")
             return None
         first = Batch(batch.items[:room], sum(item.tokens for item in batch.items[:room]))
@@ -339,5 +347,10 @@ class Machine:
 
     def _lose(self, batch: Batch, failure: Failure, now: float) -> list[Lost]:
         self.progress_at = now
+        if failure.trouble is Trouble.REFUSED and batch.items[0].key not in self._refused_before:
+            self._refused += 1
+            if self._refused >= REFUSED_AT_MOST and all(lane.last_ok_at is None for lane in self.lanes):
+                about = f"each of the first {self._refused} texts was refused"
+                self.stop(StopReason.NO_ROUTE, f"{about}: {failure.message}")
         error = RowError(kind_of(failure), failure.message, batch.last_route, batch.asked)
         return [Lost(item, error) for item in batch.items]

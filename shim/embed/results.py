@@ -85,7 +85,11 @@ class Results:
         """Who made each row."""
         if isinstance(self._sink, FileSink):
             return _provenance_of_file(self._sink)
-        batches = self._sink.batches()
+        known = self._sink.batches()
+        batches = np.full(
+            max(self._rows, len(known)), -1, dtype=np.int32
+        )  # a job that was stopped has not read them all
+        batches[: len(known)] = known
         numbers, inverse = np.unique(batches, return_inverse=True)
         with self._opened() as store:
             origins = store.origins([int(number) for number in numbers if number >= 0])

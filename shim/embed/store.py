@@ -55,7 +55,12 @@ class Store:
         self.folder, self.space, self.put_number = folder, space, 0
         self._segment: Segment | None = None
         self._segment_id = 0
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(
+                f"the store {folder} cannot be made ({error.strerror}): name another as `store`"
+            ) from error
         self._index = Index(folder)
         with self._index.safely():
             self._check_meta()
@@ -160,7 +165,8 @@ class Store:
 
     def suspect(self, refused: Mapping[bytes, RowError]) -> None:
         """Note texts that a provider refused: the next run sends each alone, so that it spoils no batch."""
-        rows = [(key, one.kind.value, one.message, one.route, one.attempts) for key, one in refused.items()]
+        # Not the message: a provider may repeat the text in it, and texts are not kept.
+        rows = [(key, one.kind.value, "", one.route, one.attempts) for key, one in refused.items()]
         with self._index.safely():
             self._index.connection.executemany("insert or replace into suspects values(?, ?, ?, ?, ?)", rows)
         self._suspects = True

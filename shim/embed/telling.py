@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from types import TracebackType
@@ -42,11 +43,10 @@ class Teller:
     def __call__(self, state: JobState, message: str = "") -> JobProgress:
         """Tell everyone; what they were told."""
         progress = self._progress(state, message)
-        if self._bar is not None:
-            self._bar(progress)
-        if self._callback is not None:
+        for told in (self._bar, self._callback):
             try:
-                self._callback(progress)
+                if told is not None:
+                    told(progress)
             except Exception:
                 if not self._has_complained:
                     self._has_complained = True
@@ -58,7 +58,8 @@ class Teller:
         """The last word."""
         self(state, message)
         if self._bar is not None:
-            self._bar.close()
+            with contextlib.suppress(Exception):  # a terminal that is gone
+                self._bar.close()
 
     def _progress(self, state: JobState, message: str) -> JobProgress:
         run, now = self._run, self._clock.now()

@@ -14,7 +14,7 @@ import pytest
 
 import shim
 from shim import JobProgress, JobState
-from shim.embed import EmbeddingStoppedError, Estimate, Job, RowsFailedError, SourceError
+from shim.embed import EmbeddingStoppedError, Estimate, Job, RowsFailedError, SourceError, StoreError
 from shim.events import CallFinished
 from tests.embed.serving import (
     LENGTH,
@@ -28,6 +28,7 @@ from tests.embed.serving import (
     rate_limited,
     resetting,
 )
+from tests.support import answers
 from tests.support.server import Peer, Seen, Server
 
 
@@ -396,6 +397,43 @@ def test_a_callback_that_raises_never_breaks_a_job(
         job = client.embed(["a"], store=tmp_path, progress=broken)
     assert job.summary().done == 1
     assert sum("progress callback" in record.message for record in caplog.records) == 1
+
+
+def test_a_bar_without_a_terminal_never_breaks_a_job(
+    server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("shim.embed.bar.Bar.__call__", gone)
+    monkeypatch.setattr("shim.embed.bar.Bar.close", gone)
+    with shim.OpenAI(router=config(server)) as client:
+        assert client.embed(["a"], store=tmp_path, progress=True).summary().done == 1
+
+
+def test_a_store_that_cannot_be_made_is_named(embed: Embed, server: Server, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StoreError, match=r"file/fam-.* cannot be made \(Not a directory\): name another as `store`"):
+        embed(config(server), ["a"], store=tmp_path / "file")
+
+
+def test_the_store_keeps_no_text_not_even_in_a_refusal(embed: Embed, tmp_path: Path) -> None:
+    secret = "a private sentence"
+
+    def repeats(provider: Provider, request: Seen, peer: Peer) -> bool:
+        peer.answer(400, answers.error(f"this is no input: {request.json['input'][0]}"))
+        return True
+
+    with Server(Provider([repeats])) as server:
+        job = embed(config(server), [secret])
+    assert secret in job.errors["message"][0]
+    assert not any(secret.encode() in path.read_bytes() for path in (tmp_path / "store").rglob("*") if path.is_file())
+
+
+def test_a_stopped_job_has_a_row_of_provenance_for_each_row(embed: Embed, server: Server) -> None:
+    job = embed(config(server), [f"row {number}" for number in range(70_000)], limit_rows=20)
+    assert len(job.provenance) == len(job.vectors) == 70_000
+    assert job.provenance["route"].notna().sum() == 20
 
 
 def test_an_async_job_runs_beside_other_work_and_is_cancelled(tmp_path: Path) -> None:

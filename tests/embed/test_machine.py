@@ -433,3 +433,45 @@ def test_answers_without_a_good_vector_are_paid_for_too() -> None:
     _play(machine, lambda _: SPOILT)
     assert 40 <= machine.spent <= 100
     assert machine.stopped is StopReason.COST_LIMIT
+
+
+def test_a_row_limit_sees_to_the_end_what_it_has_let_through() -> None:
+    """What is rate limited comes again, although as many rows as allowed were sent."""
+    machine = _machine(items=40, limit_rows=8)
+    sends = machine.dispatch(0.0)
+    assert _texts(sends) == [4, 4]
+    machine.failed(sends[0], LIMITED, 0.1, 0.5)
+    machine.succeeded(sends[1], 40, None, 0.2)
+    assert machine.dispatch(1.0) == []
+    assert machine.stopped is None
+    (again,) = machine.dispatch(3.0)
+    machine.succeeded(again, 40, None, 3.1)
+    assert machine.dispatch(3.2) == []
+    assert machine.stopped is StopReason.ROW_LIMIT
+    assert machine.lanes[0].rows == 8
+
+
+@pytest.mark.parametrize("limit", [1, 5, 8, 20, 39])
+def test_a_row_limit_ends_in_good_time_whatever_fails(limit: int) -> None:
+    machine, turns = _machine(_lane(), _lane("b/m", tier=2), items=40, limit_rows=limit), iter(range(10_000))
+    failures = (LIMITED, TOO_LONG, None, ITS_500, None)
+    lost, _ = _play(machine, lambda _: failures[next(turns) % 5])
+    assert machine.stopped is StopReason.ROW_LIMIT
+    assert sum(lane.rows for lane in machine.lanes) + len(lost) == limit
+
+
+def test_a_fault_that_all_requests_share_is_not_looked_for_in_every_text() -> None:
+    machine = _machine(_lane(inputs=256), items=5000)
+    lost, requests = _play(machine, lambda _: REFUSED)
+    assert machine.stopped is StopReason.NO_ROUTE
+    assert machine.stop_message == "each of the first 100 texts was refused: the input is bad"
+    assert 100 <= len(lost) < 104  # those in flight with it are lost too
+    assert requests < 250
+
+
+def test_texts_that_were_refused_before_prove_no_fault_of_all() -> None:
+    machine = _machine(items=0)
+    machine.add([], _items(300))
+    lost, _ = _play(machine, lambda _: REFUSED)
+    assert len(lost) == 300
+    assert machine.stopped is None

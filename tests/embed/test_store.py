@@ -176,7 +176,7 @@ def test_a_space_that_was_observed_is_not_left(store: Store) -> None:
 def test_suspects_are_remembered_until_they_have_a_vector(store: Store) -> None:
     error = RowError(ErrorKind.REJECTED, "no", "a/m", 3)
     store.suspect({_keys("one")[0]: error})
-    assert store.suspects(_keys("one", "two")) == {_keys("one")[0]: error}
+    assert store.suspects(_keys("one", "two")) == {_keys("one")[0]: replace(error, message="")}
     store.put(_keys("one"), _vectors(1), ORIGIN)
     assert store.suspects(_keys("one")) == {}
 
