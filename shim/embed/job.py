@@ -18,6 +18,7 @@ from shim.embed.errors import EmbeddingStoppedError, RowsFailedError, SourceErro
 from shim.embed.intake import Intake
 from shim.embed.ledger import Ledger
 from shim.embed.machine import Machine, Rules
+from shim.embed.observed import Observed
 from shim.embed.port import LoopPort, Port, ThreadPort
 from shim.embed.results import Results
 from shim.embed.run import Cancelled, Run
@@ -193,10 +194,8 @@ class Job:
         machine = Machine(setup.lanes(), rules, clock.now())
         post = self._client._post_for_vectors
         port: Port = ThreadPort(post, clock.wall) if loop is None else LoopPort(post, clock.wall, loop)
-        tell = self._tell
-        return Run(
-            source.pieces, intake, machine, store, port, sink, settings, clock, source.rows, self._space_of, tell
-        )
+        tell, spaces = self._tell, Observed(self._client.router, setup, store)
+        return Run(source.pieces, intake, machine, store, port, sink, settings, clock, source.rows, spaces.of, tell)
 
     def _sink(self, store: Store, rows: int | None) -> Any:
         settings = self._setup.settings
@@ -276,9 +275,6 @@ class Job:
 
     def _tell(self, state: JobState) -> None:
         self.progress = self._told(state)
-
-    def _space_of(self) -> str | None:
-        return plan.observed_space(self._client.router, self._setup.space)
 
     def __repr__(self) -> str:
         if self._results is None:

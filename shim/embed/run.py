@@ -65,8 +65,8 @@ class Cancelled(Exception):
 
 
 class Run:
-    """`space_of` tells the fingerprint of the observed space, None where none is; `tell` is called a few times a
-    second; `sharing` is how it knows of other workers, None where it is alone."""
+    """`space_of` names the space of a route that has served, or refuses it; `tell` is called a few times a second;
+    `sharing` is how it knows of other workers, None where it is alone."""
 
     intake: Intake
     machine: Machine
@@ -87,7 +87,7 @@ class Run:
         settings: Settings,
         clock: Clock,
         rows: int | None,
-        space_of: Callable[[], str | None],
+        space_of: Callable[[str], str],
         tell: Callable[[JobState], None],
         sharing: Sharing | None = None,
     ) -> None:
@@ -101,7 +101,6 @@ class Run:
         self._told_at = 0.0
         self._sends: dict[int, Send] = {}
         self._settling: Arrival = None
-        self._fingerprint: str | None = None
         self.is_cancelled = False
 
     def go(self) -> None:
@@ -229,7 +228,9 @@ class Run:
     def _keep(self, send: Send, reply: Reply) -> None:
         now = self._clock.now()
         keys = [item.key for item in send.batch.items]
-        origin = Origin(send.route, reply.model, self._space(), reply.call, reply.tokens, self._clock.wall())
+        origin = Origin(
+            send.route, reply.model, self._space_of(send.route), reply.call, reply.tokens, self._clock.wall()
+        )
         vectors = reply.vectors
         if self._settings.normalise:
             vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -262,17 +263,6 @@ class Run:
                 self._lost(one.item.key, one.error)
             self._check_errors()
             self._write_complete()
-
-    def _space(self) -> str:
-        """The observed space's fingerprint, or that of what was declared."""
-        if self._fingerprint is None:
-            observed = self._space_of()
-            if observed is not None:
-                self.store.observe(observed)
-                self._fingerprint = f"observed:{observed}"
-            else:
-                self._fingerprint = f"declared:{self.intake.space.id[:12]}"
-        return self._fingerprint
 
     def _count(self, attempts: tuple[Attempt, ...]) -> None:
         for attempt in attempts:

@@ -92,6 +92,14 @@ class Store:
         found = self._index.value("select value from meta where name = 'reference'")
         return None if found is None else str(found)
 
+    def makers(self) -> dict[str, set[str]]:
+        """The routes that made its vectors, and in which spaces, as its batches name them."""
+        found: dict[str, set[str]] = {}
+        with self._index.safely():
+            for route, space in self._index.connection.execute("select distinct route, space from batches"):
+                found.setdefault(route, set()).add(space)
+        return found
+
     @property
     def last_batch(self) -> int:
         """The number of the last batch so far: later ones are of whoever writes after this."""

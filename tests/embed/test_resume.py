@@ -200,7 +200,7 @@ def _run(texts: list[Any], folder: Path, script: list[str], poison: set[str], as
         source = open_source(texts, None, 8, keep_tables=False)
         machine, port = Machine(lanes, Rules(patience=1e6), 0.0), ScriptedPort(script, poison, time, asked)
         run = Run(
-            source.pieces, intake, machine, store, port, ledger, Settings(), time, len(texts), lambda: None,
+            source.pieces, intake, machine, store, port, ledger, Settings(), time, len(texts), lambda _: "declared:x",
             lambda _: None,
         )  # fmt: skip
         try:
