@@ -161,6 +161,7 @@ class Job:
 
     def _start(self, loop: asyncio.AbstractEventLoop | None) -> Any:
         """Run to the end in this thread; what the user gets of it: the job, a frame, or an estimate."""
+        self.state, self.message = JobState.RUNNING, ""
         source = open_source(self._given, self._column, PIECE, keep_tables=self._out is not None and not self._dry_run)
         if self._dry_run:
             return self._estimate(source)

@@ -196,11 +196,12 @@ def _of_dataset(given: Any, column: str | None, size: int, *, keep_tables: bool)
     if _length(given) is None:
         return Source(Container.SEQUENCE, None, _chunks((row[chosen] for row in given), size))
     rows = len(given)
+    schema = getattr(getattr(given, "features", None), "arrow_schema", None)  # the same for all rows
 
     def pieces() -> Iterator[Piece]:
         for at in range(0, rows, size):
             some = given[at : at + size]
-            yield Piece(list(some[chosen]), _arrow().table(dict(some)) if keep_tables else None)
+            yield Piece(list(some[chosen]), _arrow().table(dict(some), schema=schema) if keep_tables else None)
 
     return Source(Container.DATASET, rows, pieces(), given)
 

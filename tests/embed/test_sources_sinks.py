@@ -112,6 +112,25 @@ def test_a_hugging_face_dataset_is_taken_by_its_columns() -> None:
     assert _cells(Dataset(), "text") == TEXTS
 
 
+def test_a_hugging_face_datasets_own_types_are_those_of_every_window() -> None:
+    class Features:
+        arrow_schema = pa.schema([("text", pa.string()), ("other", pa.string())])
+
+    class Dataset:
+        __module__ = "datasets.arrow_dataset"
+        column_names = ("text", "other")
+        features = Features()
+
+        def __len__(self) -> int:
+            return 5
+
+        def __getitem__(self, rows: slice) -> dict[str, list[Any]]:
+            return {"text": TEXTS[rows], "other": [None, None, "late", "late", None][rows]}
+
+    pieces = open_source(Dataset(), "text", 2, keep_tables=True).pieces
+    assert {str(piece.table.schema.field("other").type) for piece in pieces} == {"string"}
+
+
 @pytest.mark.parametrize(
     ("given", "column", "says"),
     [
