@@ -18,6 +18,9 @@ _COUNTED = re.compile(
     re.IGNORECASE,
 )
 _ABOUT_TOKENS = re.compile(r"token|context", re.IGNORECASE)
+_ABOUT_ALL = re.compile(r"\b(?:requests?|batch(?:es)?|total|combined|altogether)\b", re.IGNORECASE)
+_ABOUT_ONE = re.compile(r"context|sequence|prompt|\b(?:an?|each|per|this) (?:input|text)\b", re.IGNORECASE)
+"""How long one text may be says nothing of a request: learnt as its limit, it would make many requests of one."""
 _ABOUT_INPUTS = re.compile(r"batch|inputs?\b|items?|texts?|requests?|documents?|array|list|instances?", re.IGNORECASE)
 
 
@@ -44,7 +47,8 @@ class Limits:
                 number = int(found[1])
                 if 0 < number < inputs and _ABOUT_INPUTS.search(sentence) and not _is_of_tokens(sentence, found):
                     return replace(self, inputs=min(self.inputs, number))
-                if inputs > 1 and 16 <= number < tokens and _is_of_tokens(sentence, found):
+                is_of_all = _ABOUT_ALL.search(sentence) and not _ABOUT_ONE.search(sentence)
+                if is_of_all and inputs > 1 and 16 <= number < tokens and _is_of_tokens(sentence, found):
                     return replace(self, request_tokens=min(self.request_tokens, number))
         return None
 
