@@ -51,8 +51,8 @@ class StoreFullError(StoreError):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(
-            f"no space left for {folder}: all vectors up to here are kept; free some space, or set SHIM_CACHE_DIR or "
-            "`store` to another disk, and run it again"
+            f"no space left for {folder}: all vectors up to here are kept; free some space, or name another disk by "
+            "SHIM_CACHE_DIR, `store` or `out`, and run it again"
         )
 
 
