@@ -117,12 +117,6 @@ def resolved_family(config: Config, name: str | None) -> Resolution:
     return found
 
 
-def observed_space(router: Any, space: SpaceIdentity) -> str | None:
-    """The fingerprint of the space as the router has observed it; None where it has not."""
-    key = f"{space.family} {space.dimensions or 'native'} {space.input_type or 'any'}"
-    return next((one.fingerprint for one in router.spaces() if one.key == key), None)
-
-
 def estimate(setup: Setup, intake: Intake, rows: int, latencies: Mapping[str, float | None], store: str) -> Estimate:
     """What a job would take. All pieces have gone through `intake`; nothing was sent."""
     tally = intake.tally

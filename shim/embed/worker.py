@@ -20,6 +20,7 @@ from shim.embed.errors import BatchStoppedError, SourceError, StoreError
 from shim.embed.intake import Intake
 from shim.embed.lanes import Lane
 from shim.embed.machine import Machine, Rules
+from shim.embed.observed import Observed
 from shim.embed.pace import Pace
 from shim.embed.port import Post, ThreadPort
 from shim.embed.redis_sharing import RedisSharing, through_redis
@@ -53,6 +54,9 @@ class _Windows:
 
     def write(self, window: Window) -> None:
         self.windows.append(window)
+
+    def abandon(self, window: Window) -> None:
+        """Nothing: an interrupted batch gives nothing back, and is run again."""
 
 
 class Worker:
@@ -156,7 +160,7 @@ class _Seat:
             setup.settings,
             clock,
             rows,
-            self._space,
+            Observed(worker.client.router, setup, store).of,
             _silent,
             worker.sharing,
         ).go()
@@ -166,9 +170,6 @@ class _Seat:
             sink.windows.extend(intake.take(piece)[0] for piece in pieces)  # null stays null, known vectors are known
             _give_up(sink.windows, machine.stop_message)
         return self._read(sink.windows, rows)
-
-    def _space(self) -> str | None:
-        return plan.observed_space(self._worker.client.router, self._worker.setup.space)
 
     def _read(self, windows: Sequence[Window], rows: int) -> Embedded:
         import pyarrow as pa
