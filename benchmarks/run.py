@@ -15,13 +15,14 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import concurrency, embeddings, failover, imports, measure, notebook, overhead, soak, streams
+from benchmarks import concurrency, datasets, embeddings, failover, imports, measure, notebook, overhead, soak, streams
 from benchmarks.measure import Row
 
 ALL: Mapping[str, Callable[[bool], list[Row]]] = {
     "imports": imports.collect,
     "overhead": overhead.collect,
     "embeddings": embeddings.collect,
+    "datasets": datasets.collect,
     "concurrency": concurrency.collect,
     "failover": failover.collect,
     "streams": streams.collect,
