@@ -206,7 +206,7 @@ def through_parquet(rows: int) -> None:
 
 
 def _most_memory() -> float:
-    """MB that this process ever held. Linux's own figure: that of getrusage includes what the parent held at the fork."""
+    """MB that this process ever held, by Linux: the figure of getrusage includes what the parent held at the fork."""
     status = Path("/proc/self/status")
     if status.exists():
         lines = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]

@@ -357,11 +357,12 @@ class AsyncOpenAI(_Routed, openai.AsyncOpenAI):
 
 def _embedded(client: Any, given: dict[str, Any]) -> Any:
     try:
-        from shim.embed import job
+        from shim.embed.async_job import awaited
+        from shim.embed.job import finished
     except ImportError as error:
         raise ImportError(f"embed needs {error.name}: pip install 'openai-shim[embed]'") from error
     given = {name: value for name, value in given.items() if name != "self"}
-    return (job.awaited if isinstance(client, AsyncOpenAI) else job.finished)(client, **given)
+    return (awaited if isinstance(client, AsyncOpenAI) else finished)(client, **given)
 
 
 def _copy(client: Any, official: Any, changed: dict[str, Any]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from shim.embed.async_job import AsyncJob as AsyncJob
     from shim.embed.distributed import BatchEmbedder as BatchEmbedder
     from shim.embed.errors import BatchStoppedError as BatchStoppedError
     from shim.embed.errors import EmbeddingStoppedError as EmbeddingStoppedError
@@ -13,13 +14,12 @@ if TYPE_CHECKING:
     from shim.embed.errors import SourceError as SourceError
     from shim.embed.errors import StoreError as StoreError
     from shim.embed.errors import StoreFullError as StoreFullError
-    from shim.embed.job import AsyncJob as AsyncJob
     from shim.embed.job import Job as Job
     from shim.embed.summary import Estimate as Estimate
     from shim.embed.summary import Summary as Summary
 
 _PLACES = {
-    "AsyncJob": "job",
+    "AsyncJob": "async_job",
     "BatchEmbedder": "distributed",
     "BatchStoppedError": "errors",
     "EmbeddingStoppedError": "errors",
