@@ -97,6 +97,14 @@ class Index:
         self._filter: _Filter | None = None
         with self.safely():
             self.connection = sqlite3.connect(folder / NAME, timeout=60, isolation_level=None, check_same_thread=False)
+        try:
+            self._prepare()
+        except BaseException:
+            self.connection.close()
+            raise
+
+    def _prepare(self) -> None:
+        with self.safely():
             for pragma in ("journal_mode=wal", "synchronous=normal", "cache_size=-65536", "wal_autocheckpoint=4000"):
                 self.connection.execute(f"pragma {pragma}")
             self.connection.executescript(_SCHEMA)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -247,16 +248,15 @@ class Job:
         return self.frame if self._into is not None and self._out is None else self
 
     def _estimate(self, source: Source) -> Estimate:
-        store = self._setup.open_store() if not self._setup.settings.fresh else None
-        intake = Intake(self._setup.space, self._setup.measure(is_counted=True), store)
-        for piece in source.pieces:
-            intake.take(piece)
-            if self._is_cancelled:
-                raise Cancelled
+        with contextlib.ExitStack() as stack:
+            store = None if self._setup.settings.fresh else stack.enter_context(self._setup.open_store())
+            intake = Intake(self._setup.space, self._setup.measure(is_counted=True), store)
+            for piece in source.pieces:
+                intake.take(piece)
+                if self._is_cancelled:
+                    raise Cancelled
         latencies = {route.route: route.p50 for route in self._client.router.status().routes}
         where = "" if store is None else str(store.folder)
-        if store is not None:
-            store.close()
         return plan.estimate(self._setup, intake, intake.tally.rows, latencies, where)
 
     # -- telling

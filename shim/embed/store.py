@@ -62,9 +62,13 @@ class Store:
                 f"the store {folder} cannot be made ({error.strerror}): name another as `store`"
             ) from error
         self._index = Index(folder)
-        with self._index.safely():
-            self._check_meta()
-            self._suspects = bool(self._index.value("select count(*) from suspects"))
+        try:
+            with self._index.safely():
+                self._check_meta()
+                self._suspects = bool(self._index.value("select count(*) from suspects"))
+        except BaseException:
+            self._index.close()
+            raise
 
     def _check_meta(self) -> None:
         about = {"version": str(SCHEMA_VERSION), "space": self.space.id, "about": str(self.space)}
@@ -73,7 +77,6 @@ class Store:
         connection.executemany("insert or ignore into meta values(?, ?)", about.items())
         known = dict(connection.execute("select name, value from meta"))
         if known["version"] != about["version"] or known["space"] != about["space"]:
-            self._index.close()
             raise StoreError(
                 f"the store in {self.folder} holds {known['about']} (version {known['version']}), not "
                 f"{about['about']}: give another folder as `store`"

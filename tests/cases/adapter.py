@@ -138,6 +138,8 @@ def make_dataset_client(
     kind: str, providers: Sequence[Mapping[str, Any]], config: Mapping[str, Any], *, store: str, is_async: bool
 ) -> Datasets:
     """The client of a dataset case, sync or async, with a store of its own."""
+    # A short cooldown: what a breaker does is looked at by the other cases.
+    config = {"breaker": {"failures": 3, "cooldown_s": 0.1}, **config}
     client = make_client("async" if is_async else "sync", providers, config, flavour=None)
     return Datasets(client, is_async, store, int(config.get("concurrency", 4)))
 
