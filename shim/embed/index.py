@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shim._run.system import SystemClock
 from shim.embed.errors import StoreError, StoreFullError
 
 NAME = "index.sqlite"
@@ -26,6 +27,7 @@ FOLD_AT = 65_536
 _KEY = 16
 _ASKED_AT_ONCE = 900
 _MOST_FILTERED = 4_000_000
+_SHARE_TRIES, _SHARE_WAIT = 500, 0.02
 _SLOTS = 1 << 24
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _SCHEMA = """
@@ -105,13 +107,25 @@ class Index:
 
     def _prepare(self) -> None:
         with self.safely():
-            for pragma in ("journal_mode=wal", "synchronous=normal", "cache_size=-65536", "wal_autocheckpoint=4000"):
+            self._share()
+            for pragma in ("synchronous=normal", "cache_size=-65536", "wal_autocheckpoint=4000"):
                 self.connection.execute(f"pragma {pragma}")
             self.connection.executescript(_SCHEMA)
             self._last_batch = self.last_batch
             with self.transaction():
                 self._fold()
             self._filter = self._filled()
+
+    def _share(self) -> None:
+        """Let several processes write in turns. SQLite waits for nobody here, so those who open at once would fail."""
+        for tries_left in reversed(range(_SHARE_TRIES)):
+            try:
+                self.connection.execute("pragma journal_mode=wal")
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or not tries_left:
+                    raise
+                SystemClock().wait(_SHARE_WAIT)
 
     # -- plain questions
 

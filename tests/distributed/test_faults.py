@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -24,22 +24,18 @@ BAD = {"row 23", "row 88", "", "nul \x00"}
 FAULTS = [rate_limited(0.1), failing(0.05), resetting(0.05), altered(0.05, lambda rows: rows[:-1])]
 
 
-def _local(folder: Path) -> Rows:
-    """The clean run: nothing fails but the rows that are bad."""
-    with Server(Provider(poison=POISON)) as server:
+@cache
+def clean() -> Rows:
+    """The rows of the clean run: nothing fails but those that are bad. No argument: Hypothesis would print it."""
+    with Server(Provider(poison=POISON)) as server, tempfile.TemporaryDirectory() as folder:
         frame = pd.DataFrame({"id": range(len(TEXTS)), "text": TEXTS})
-        return local(config(server, dimensions=LENGTH), frame, folder, batch_size=16)
-
-
-@pytest.fixture(scope="module")
-def clean(tmp_path_factory: pytest.TempPathFactory) -> Rows:
-    return _local(tmp_path_factory.mktemp("clean"))
+        return local(config(server, dimensions=LENGTH), frame, Path(folder), batch_size=16)
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**31), parts=st.integers(1, 9), at_once=st.integers(1, 4), order=st.permutations(range(9)))
 def test_any_partition_under_any_faults_gives_the_rows_of_the_clean_local_run(
-    clean: Rows, seed: int, parts: int, at_once: int, order: list[int]
+    seed: int, parts: int, at_once: int, order: list[int]
 ) -> None:
     """And exactly the bad rows fail. Several callers at once share one store; the order of the parts is any."""
     provider = Provider(faults=FAULTS, poison=POISON, dice=random.Random(seed))
@@ -56,4 +52,4 @@ def test_any_partition_under_any_faults_gives_the_rows_of_the_clean_local_run(
     assert [text for text, error in zip(TEXTS, errors_of(got), strict=True) if error] == [
         text for text in TEXTS if text in BAD
     ]
-    assert got == clean
+    assert got == clean()

@@ -9,7 +9,9 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -216,6 +218,19 @@ def test_a_failed_commit_leaves_no_row(store: Store, monkeypatch: pytest.MonkeyP
     store.put(_keys("three"), _vectors(3), ORIGIN)
     assert _read(store, _keys("one", "two", "three"))[::2] == [[1, 2, 3], [3, 4, 5]]
     assert store.find(_keys("two")) == {}
+
+
+def test_a_new_store_is_opened_by_several_at_the_same_instant(tmp_path: Path) -> None:
+    """SQLite itself refuses those who turn the same new file to shared writing at once, without waiting."""
+    gate = threading.Barrier(8)
+
+    def opened(folder: Path) -> None:
+        gate.wait(10)
+        Store(folder, SPACE).close()
+
+    with ThreadPoolExecutor(8) as pool:
+        for number in range(25):
+            list(pool.map(opened, [tmp_path / str(number)] * 8))
 
 
 def test_a_damaged_index_says_so(tmp_path: Path) -> None:
