@@ -115,10 +115,3 @@ class Backlog:
     def put_back(self, batch: Batch) -> None:
         """A batch that was taken and not sent."""
         self.again.appendleft(batch)
-
-    def drain(self) -> list[Item]:
-        """All that is left, which will not be sent."""
-        left = [item for batch in self.again for item in batch.items] + list(self.fresh)
-        self.again.clear()
-        self.fresh.clear()
-        return left
