@@ -269,7 +269,7 @@ async def test_a_loser_that_never_answered_is_kept_as_that(face: Face, serve: Se
     config = configuration("chat", serve(hangs()), serve(says("b")), policy={"mode": "race"})
     with use_cassette(tmp_path / "a.yaml", record="once") as cassette:
         await chat_with(face.client(shim.Router(config)))
-    assert [one.said.status for one in cassette.new] == [0, 200]
+    assert sorted(one.said.status for one in cassette.new) == [0, 200], "who of a race is first at the wire is open"
     for _ in range(3):
         with use_cassette(tmp_path / "a.yaml"):
             answer = await chat_with(face.client(shim.Router(config)))
