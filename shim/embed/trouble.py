@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
+from shim._core.vectors_faults import SPOILT
 from shim.embed.cells import ErrorKind
 from shim.events import Attempt, Verdict
 
@@ -43,12 +44,8 @@ class Failure:
     call: str = ""
 
 
-_BAD_VECTORS = frozenset(
-    {
-        "null_vector", "zero_vector", "not_finite", "implausible", "undecodable", "token_matrix", "ragged",
-        "short_answer", "long_answer", "bad_index", "wrong_length",
-    }
-)  # fmt: skip
+_BAD_VECTORS = SPOILT | {"wrong_length"}
+_FIRST_ROW = re.compile(r"\brow 0\b")
 _VALIDATION = re.compile(
     r"validat|must be|must not|should be|not allowed|invalid|malformed|too (?:long|many|large)|cannot be empty|"
     r"unsupported|expected|unprocessable|llama_decode returned -1",
@@ -89,6 +86,11 @@ def is_like_validation(status: int | None, message: str) -> bool:
 def is_outage(status: int | None) -> bool:
     """Whether a status speaks of the service and never of the input."""
     return status is None or status in _OUTAGES
+
+
+def words_of(failure: Failure) -> str:
+    """What is said of a single text that failed: row 0 of its answer is nothing that the user of a column knows."""
+    return _FIRST_ROW.sub("this row", failure.message) if failure.reason in _BAD_VECTORS else failure.message
 
 
 def kind_of(failure: Failure) -> ErrorKind:

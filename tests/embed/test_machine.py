@@ -114,10 +114,79 @@ def test_a_null_vector_is_tried_again_before_the_batch_is_halved() -> None:
     assert requests <= 1 + 2 + 2 + 5 + 1
 
 
+@pytest.mark.parametrize(("fault", "seconds"), [(SPOILT, 1.0), (ITS_500, 15.0)], ids=["no vector", "500"])
+def test_looking_for_bad_rows_holds_up_nobody(fault: Failure, seconds: float) -> None:
+    """Ten texts of a thousand are at fault; the route is well, and is not left alone for each of them."""
+    machine = _machine(_lane(inputs=64), items=1000)
+    bad = [f"text {number}" for number in range(7, 1000, 100)]
+    paused = []
+
+    def answer(send: Send) -> Failure | None:
+        paused.append(machine.lanes[0].paused_until)
+        return fault if any(item.text in bad for item in send.batch.items) else None
+
+    lost, _ = _play(machine, answer)
+    assert sorted(one.item.text for one in lost) == sorted(bad)
+    assert max(paused) < seconds
+
+
+def test_a_route_that_gets_nothing_right_is_asked_ever_less() -> None:
+    """Answers come, and none has a good vector: they are paid for all the same."""
+    machine = _machine(_lane(inputs=64), items=1000, patience=60)
+    lost, requests = _play(machine, lambda send: SPOILT)
+    assert lost == []
+    assert machine.stopped is StopReason.NO_ROUTE
+    assert "row 3 is null" in machine.stop_message
+    assert requests < 50
+
+
+def test_one_text_after_the_other_without_a_vector_ends_it() -> None:
+    machine = _machine(_lane(inputs=1, most=1), items=200)
+    machine.add([], _items(150))
+    _play(machine, lambda send: SPOILT)
+    assert machine.stopped is StopReason.NO_ROUTE
+
+
+def test_a_route_that_probes_is_asked_again_when_the_probe_is_over() -> None:
+    """Others wait a quarter of a second: it is not out for good."""
+    machine = _machine(items=8)
+    first, second = machine.dispatch(0.0)
+    machine.failed(second, _barred(0.25), 0.0, 0.5)
+    machine.succeeded(first, 40, None, 0.1)
+    assert machine.dispatch(0.1) == []
+    assert machine.wake_at(0.1) == 0.25
+    assert _texts(machine.dispatch(0.25)) == [4]
+
+
 def test_a_500_that_others_do_not_get_is_the_batchs_own() -> None:
     machine = _machine(items=16)
     lost, _ = _play(machine, lambda send: ITS_500 if _has(send, 9) else None)
     assert [(one.item.text, one.error.kind) for one in lost] == [("text 9", ErrorKind.REJECTED)]
+
+
+def test_texts_that_make_a_server_crash_are_found_when_nothing_else_is_left() -> None:
+    """Each looks like an outage; that all others have their vectors tells them apart."""
+    machine = _machine(_lane(inputs=16), items=64)
+    lost, requests = _play(machine, lambda send: DOWN if _has(send, 9) or _has(send, 40) else None)
+    assert sorted(one.item.text for one in lost) == ["text 40", "text 9"]
+    assert machine.stopped is None
+    assert requests < 40
+
+
+def test_an_outage_while_a_bad_row_is_looked_for_costs_no_row() -> None:
+    """It has served others, but not since: what is suspected waits as everybody does."""
+    machine = _machine(_lane(inputs=16), items=640)
+    asked = 0
+
+    def answer(send: Send) -> Failure | None:
+        nonlocal asked
+        asked += 1
+        if 30 <= asked < 40:
+            return DOWN
+        return ITS_500 if _has(send, 9) else None
+
+    lost, _ = _play(machine, answer)
+    assert [one.item.text for one in lost] == ["text 9"]
 
 
 def test_an_outage_halves_nothing_and_ends_the_job() -> None:

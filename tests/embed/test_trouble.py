@@ -8,7 +8,7 @@ import pytest
 
 from shim import Attempt, Purpose, Scope, Verdict
 from shim.embed.cells import ErrorKind
-from shim.embed.trouble import Failure, Trouble, is_like_validation, kind_of, sorted_out
+from shim.embed.trouble import Failure, Trouble, is_like_validation, kind_of, sorted_out, words_of
 
 
 def _attempt(verdict: Verdict | None, status: int | None, reason: str = "x", message: str = "x") -> Attempt:
@@ -44,6 +44,22 @@ def _attempt(verdict: Verdict | None, status: int | None, reason: str = "x", mes
 )
 def test_sorted_out(attempt: Attempt, trouble: Trouble) -> None:
     assert sorted_out(attempt) is trouble
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [
+        (Failure(Trouble.SPOILT, "zero_vector", "row 0 is all zeros", 200), "this row is all zeros"),
+        (
+            Failure(Trouble.SPOILT, "null_vector", "the embedding of row 0 is null", 200),
+            "the embedding of this row is null",
+        ),
+        (Failure(Trouble.REFUSED, "bad_request", "row 0 is not allowed", 400), "row 0 is not allowed"),
+    ],
+)
+def test_a_place_in_the_answer_is_not_told_as_a_place_in_the_column(failure: Failure, words: str) -> None:
+    """Case D11: what we say of a text that was asked for alone. A provider's own words stay."""
+    assert words_of(failure) == words
 
 
 @pytest.mark.parametrize(
