@@ -117,6 +117,8 @@ class Lane:
                 self.failures_in_a_row += 1
                 # All that were in flight on a key that was withdrawn fail together; the next ones have another key.
                 self.is_out = self.is_out or self.failures_in_a_row >= max(_BROKEN_AT_MOST, 2 * self.most)
+            case Trouble.UNABLE:
+                self.is_out = True
             case Trouble.UNSUITABLE | Trouble.REFUSED:
                 pass  # about the batch
 

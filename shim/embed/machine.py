@@ -147,7 +147,7 @@ class Machine:
             self.spent += (lane.price or 0.0) * batch.tokens  # an answer came, so it is billed, good or not
         batch.last_route = send.route
         match failure.trouble:
-            case Trouble.LIMITED | Trouble.BARRED | Trouble.BROKEN:
+            case Trouble.LIMITED | Trouble.BARRED | Trouble.BROKEN | Trouble.UNABLE:
                 self.backlog.again.append(batch)
                 return []
             case Trouble.UNSUITABLE:
@@ -368,11 +368,11 @@ class Machine:
         self.progress_at = now
         for lane in self.lanes:
             lane.forgive()
-        is_refused = failure.trouble in (Trouble.REFUSED, Trouble.SPOILT)
+        is_refused = failure.trouble in (Trouble.REFUSED, Trouble.SPOILT, Trouble.UNSUITABLE)
         if is_refused and batch.items[0].key not in self._refused_before:
             self._refused += 1
             if self._refused >= REFUSED_AT_MOST and all(lane.last_ok_at is None for lane in self.lanes):
-                what = "was refused" if failure.trouble is Trouble.REFUSED else "got no good vector"
+                what = "got no good vector" if failure.trouble is Trouble.SPOILT else "was refused"
                 about = f"each of the first {self._refused} texts {what}"
                 self.stop(StopReason.NO_ROUTE, f"{about}: {failure.message}")
         error = RowError(kind_of(failure), words_of(failure), batch.last_route, batch.asked)

@@ -24,6 +24,8 @@ class Trouble(str, Enum):
     """An answer came and was no good: the batch may be at fault, or the route."""
     UNSUITABLE = "unsuitable"
     """This route cannot serve this batch: too large, too long."""
+    UNABLE = "unable"
+    """This route cannot serve this job, whatever the text: it does not know a parameter, or ignores `dimensions`."""
     REFUSED = "refused"
     """The batch is at fault: find the row."""
     BROKEN = "broken"
@@ -45,6 +47,7 @@ class Failure:
 
 
 _BAD_VECTORS = SPOILT | {"wrong_length"}
+_ABOUT_THE_BATCH = frozenset({"context_too_long", "too_many_inputs", "request_too_large", "bad_request"})
 _FIRST_ROW = re.compile(r"\brow 0\b")
 _VALIDATION = re.compile(
     r"validat|must be|must not|should be|not allowed|invalid|malformed|too (?:long|many|large)|cannot be empty|"
@@ -62,7 +65,7 @@ def sorted_out(attempt: Attempt) -> Trouble:
         case Verdict.FATAL:
             return Trouble.REFUSED
         case Verdict.CANNOT:
-            return Trouble.UNSUITABLE
+            return Trouble.UNSUITABLE if attempt.reason in _ABOUT_THE_BATCH else Trouble.UNABLE
         case Verdict.BROKEN:
             return Trouble.BROKEN
         case Verdict.TRANSIENT:

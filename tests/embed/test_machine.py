@@ -23,6 +23,7 @@ ITS_500 = Failure(Trouble.DOWN, "server_error", "boom", 500)
 SPOILT = Failure(Trouble.SPOILT, "null_vector", "row 3 is null", 200)
 LIMITED = Failure(Trouble.LIMITED, "rate_limit", "slow down", 429, retry_in=2.0)
 TOO_LONG = Failure(Trouble.UNSUITABLE, "context_too_long", "too long", 400)
+UNABLE = Failure(Trouble.UNABLE, "wrong_length", "it gives 64 numbers", 200)
 BROKEN = Failure(Trouble.BROKEN, "bad_key", "the key is wrong", 401)
 
 
@@ -267,6 +268,21 @@ def test_a_text_that_no_route_can_serve_is_oversize() -> None:
     lost, requests = _play(machine, lambda send: TOO_LONG)
     assert [one.error.kind for one in lost] == [ErrorKind.OVERSIZE]
     assert requests == 2
+
+
+def test_a_route_that_cannot_serve_the_job_is_asked_once() -> None:
+    """It does not know `dimensions`: no text is at fault, and no other batch would fare better."""
+    machine = _machine(_lane(most=1), _lane("b/m", most=1), items=400)
+    lost, _ = _play(machine, lambda send: UNABLE if send.route == "a/m" else None)
+    assert lost == []
+    assert machine.lanes[0].is_out
+    assert machine.retries == 1
+
+    machine = _machine(_lane(most=1), items=400)
+    lost, requests = _play(machine, lambda send: UNABLE)
+    assert (lost, requests) == ([], 1)
+    assert machine.stopped is StopReason.NO_ROUTE
+    assert machine.stop_message == "a/m: it gives 64 numbers"
 
 
 def test_a_text_waits_for_no_route_that_is_out() -> None:
