@@ -20,8 +20,12 @@ GIVE_UP_AFTER = 5
 """Failures of a single text, with others succeeding meanwhile, after which it is left as an error row."""
 SURE_AFTER = 2
 """The same for one that was found by halving, unless it gets a 500: one in twenty of those may be the server's own."""
+HALVE_AFTER = 3
+"""Failures of a batch, with answers and nobody served meanwhile, after which it is halved to see whether a part goes."""
 REFUSED_AT_MOST = 100
 """Texts that may be refused, with none served, before the fault is taken to be in what all requests have in common."""
+SPOILT_AT_MOST = 20
+"""The same for texts that are answered without a good vector: those are paid for."""
 LONGEST_TOLD_PAUSE = 3600.0
 """Seconds that a job waits where providers themselves say when they are back."""
 
@@ -344,10 +348,13 @@ class Machine:
 
     def _is_at_fault(self, batch: Batch, failure: Failure, before: float | None) -> bool:
         """`before` is the instant of its failure before this one."""
-        is_alone = not self._flying and not len(self.backlog)
-        answers_come = failure.trouble is Trouble.SPOILT or not is_outage(failure.status)
-        if answers_come:
-            return batch.is_suspect or is_alone or self._has_served_since(batch.failed_at)
+        is_spoilt = failure.trouble is Trouble.SPOILT
+        if is_spoilt or not is_outage(failure.status):
+            is_alone = not self._flying and not len(self.backlog)
+            if is_alone or self._has_served_since(batch.failed_at):
+                return True
+            # To halve costs little and may show that a part is served; to give a text up for a 500 takes that proof.
+            return (is_spoilt or len(batch.items) > 1) and (batch.is_suspect or batch.tries >= HALVE_AFTER)
         # An outage may have begun since others were served: only where none are left to tell does that still count.
         return self._has_served_since(before if self._has_others_to_tell() else batch.failed_at)
 
@@ -368,11 +375,13 @@ class Machine:
         self.progress_at = now
         for lane in self.lanes:
             lane.forgive()
-        is_refused = failure.trouble in (Trouble.REFUSED, Trouble.SPOILT, Trouble.UNSUITABLE)
+        is_spoilt = failure.trouble is Trouble.SPOILT
+        is_refused = is_spoilt or failure.trouble in (Trouble.REFUSED, Trouble.UNSUITABLE)
         if is_refused and batch.items[0].key not in self._refused_before:
             self._refused += 1
-            if self._refused >= REFUSED_AT_MOST and all(lane.last_ok_at is None for lane in self.lanes):
-                what = "got no good vector" if failure.trouble is Trouble.SPOILT else "was refused"
+            at_most = SPOILT_AT_MOST if is_spoilt else REFUSED_AT_MOST
+            if self._refused >= at_most and all(lane.last_ok_at is None for lane in self.lanes):
+                what = "got no good vector" if is_spoilt else "was refused"
                 about = f"each of the first {self._refused} texts {what}"
                 self.stop(StopReason.NO_ROUTE, f"{about}: {failure.message}")
         error = RowError(kind_of(failure), words_of(failure), batch.last_route, batch.asked)

@@ -137,14 +137,33 @@ def test_a_route_that_gets_nothing_right_is_asked_ever_less() -> None:
     lost, requests = _play(machine, lambda send: SPOILT)
     assert lost == []
     assert machine.stopped is StopReason.NO_ROUTE
-    assert "row 3 is null" in machine.stop_message
-    assert requests < 50
+    assert requests < 100
 
 
-def test_one_text_after_the_other_without_a_vector_ends_it() -> None:
-    machine = _machine(_lane(inputs=1, most=1), items=200)
-    machine.add([], _items(150))
-    _play(machine, lambda send: SPOILT)
+def test_a_route_that_gets_nothing_right_is_left_after_a_few_texts() -> None:
+    machine = _machine(_lane(inputs=64), items=64)
+    lost, requests = _play(machine, lambda send: SPOILT)
+    assert len(lost) == 20
+    assert machine.stopped is StopReason.NO_ROUTE
+    assert machine.stop_message == "each of the first 20 texts got no good vector: row 3 is null"
+    assert requests < 100
+
+
+@pytest.mark.parametrize("fault", [SPOILT, ITS_500], ids=["no vector", "500"])
+def test_every_batch_may_have_a_bad_row(fault: Failure) -> None:
+    """None goes whole, so that nothing shows that the route is well: the parts do."""
+    machine = _machine(_lane(inputs=50), items=200)
+    bad = [f"text {number}" for number in (5, 77, 78, 120, 160)]
+    lost, requests = _play(machine, lambda send: fault if any(i.text in bad for i in send.batch.items) else None)
+    assert sorted(one.item.text for one in lost) == sorted(bad)
+    assert machine.stopped is None
+    assert requests < 150
+
+
+def test_an_outage_that_answers_500_gives_no_text_up() -> None:
+    machine = _machine(_lane(inputs=50), items=200, patience=60)
+    lost, _ = _play(machine, lambda send: ITS_500)
+    assert lost == []
     assert machine.stopped is StopReason.NO_ROUTE
 
 
