@@ -21,7 +21,7 @@ GIVE_UP_AFTER = 5
 SURE_AFTER = 2
 """The same for one that was found by halving, unless it gets a 500: one in twenty of those may be the server's own."""
 HALVE_AFTER = 3
-"""Failures of a batch, with answers and nobody served meanwhile, after which it is halved to see whether a part goes."""
+"""Failures of a batch, with answers and nobody served meanwhile, after which it is halved to see if a part goes."""
 REFUSED_AT_MOST = 100
 """Texts that may be refused, with none served, before the fault is taken to be in what all requests have in common."""
 SPOILT_AT_MOST = 20

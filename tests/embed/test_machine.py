@@ -141,12 +141,12 @@ def test_a_route_that_gets_nothing_right_is_asked_ever_less() -> None:
 
 
 def test_a_route_that_gets_nothing_right_is_left_after_a_few_texts() -> None:
-    machine = _machine(_lane(inputs=64), items=64)
+    machine = _machine(_lane(inputs=1, most=1), items=64)
     lost, requests = _play(machine, lambda send: SPOILT)
     assert len(lost) == 20
     assert machine.stopped is StopReason.NO_ROUTE
     assert machine.stop_message == "each of the first 20 texts got no good vector: row 3 is null"
-    assert requests < 100
+    assert requests == 100
 
 
 @pytest.mark.parametrize("fault", [SPOILT, ITS_500], ids=["no vector", "500"])
