@@ -49,13 +49,12 @@ def space_key(slot: Slot, request: Request) -> str:
     """The space that a request's vectors belong to: family, length and input type."""
     fit = slot.lengths
     length = (fit.truncate_to or fit.send) if fit is not None else None  # not what is locked: it is unknown at first
-    input_type = text_of(request.fields.get("input_type")) or "any"
-    return f"{slot.family.config.name} {length or 'native'} {input_type}"
+    return space.key_of(slot.family.config.name, length, text_of(request.fields.get("input_type")))
 
 
 def endpoint_of(slot: Slot) -> str:
-    """What must be the same for a kept ruling to hold: where the route lives and its model."""
-    return f"{slot.route.provider.base_url} {slot.route.config.model}"
+    """Where the route lives and its model."""
+    return space.endpoint(slot.route.provider.base_url, slot.route.config.model)
 
 
 def is_due(board: Board, slot: Slot, request: Request) -> bool:
