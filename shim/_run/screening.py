@@ -172,7 +172,7 @@ def _rule(probing: Probing, key: str, endpoint: str, reading: space.Reading) -> 
         return _judgement(Verdict.BROKEN, "space", f"{name}: {own.message}")
     references = board.references
     references.load(key)
-    known = references.space(key) or references.claim(key, endpoint, reading)
+    known = references.space(key) or references.inherit(key, reading) or references.claim(key, endpoint, reading)
     if known is None:
         return _under_way("another process is writing the reference vectors")
     if known.reading is reading:
@@ -187,6 +187,8 @@ def _rule(probing: Probing, key: str, endpoint: str, reading: space.Reading) -> 
         log.warning("route %s joins embedding family %s with a doubt: %s", name, family, found.message)
     if found.ruling is space.Ruling.REFUSE:
         text = f"{name} is in another vector space than family '{family}' (set by {known.set_by}): {found.message}"
+        if (kept := references.path(key)) is not None:
+            text += f"; if it is the reference that is out of date, remove {kept}"
         return _judgement(Verdict.BROKEN, "space", text)
     return None
 

@@ -35,8 +35,8 @@ create table if not exists meta(name text primary key, value text not null) with
 create table if not exists segments(id integer primary key, name text unique not null, rows integer not null);
 create table if not exists batches(id integer primary key, route text not null, model text not null,
   space text not null, call text not null, tokens integer, at real not null);
-create table if not exists makers(route text not null, base_url text not null, model text not null,
-  space text not null, primary key(base_url, model, space)) without rowid;
+create table if not exists makers(base_url text not null, model text not null, space text not null,
+  route text not null, primary key(base_url, model, space)) without rowid;
 create table if not exists vectors(key blob primary key, place integer not null, batch integer not null) without rowid;
 create table if not exists unfolded(batch integer primary key, place integer not null, keys blob not null);
 create table if not exists shortened(key blob primary key, tokens integer not null, kept integer not null,

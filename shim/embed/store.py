@@ -104,8 +104,9 @@ class Store:
     def note_maker(self, maker: Maker) -> None:
         """Somebody is about to put vectors."""
         row = (maker.route, maker.base_url, maker.model, maker.space)
+        query = "insert or ignore into makers(route, base_url, model, space) values(?, ?, ?, ?)"
         with self._index.safely():
-            self._index.connection.execute("insert or ignore into makers values(?, ?, ?, ?)", row)
+            self._index.connection.execute(query, row)
 
     @property
     def last_batch(self) -> int:
