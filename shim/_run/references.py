@@ -15,10 +15,12 @@ import contextlib
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
+from typing import ClassVar
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -52,15 +54,35 @@ class _File(msgspec.Struct):
     members: dict[str, float]
 
 
+class Apart:
+    """Whether what happens here is to have references of its own, from nothing and in memory.
+
+    `within` tells inside of what: while a cassette is open, all that its calls ask for must be in it, whatever this
+    machine has seen before; and nothing of it is for other calls.
+    """
+
+    within: ClassVar[Callable[[], object | None]] = staticmethod(lambda: None)
+
+
 class References:
     """`folder` None keeps all in memory. `homes` names the endpoints of each family's routes. All but
     `known`, `space` and `join` touch the disk: never with a lock held."""
 
     def __init__(self, folder: Path | None, homes: Mapping[str, Sequence[str]] | None = None) -> None:
-        self.folder = folder
+        self._folder = folder
         self._homes = homes or {}
-        self._spaces: dict[str, Space] = {}
+        self._own: dict[str, Space] = {}
+        self._apart: WeakKeyDictionary[object, dict[str, Space]] = WeakKeyDictionary()
         self._stamps: dict[str, Stamp] = {}  # of the files as they were last read or written here
+
+    @property
+    def folder(self) -> Path | None:
+        return self._folder if Apart.within() is None else None
+
+    @property
+    def _spaces(self) -> dict[str, Space]:
+        within = Apart.within()
+        return self._own if within is None else self._apart.setdefault(within, {})
 
     def load(self, key: str) -> None:
         """Take over what other processes have kept of a space since the last look. A file that is not there, or was
