@@ -13,6 +13,7 @@ from shim import errors
 from shim._core.outcome import Fault, Outcome
 from shim._core.stream import StreamWatch
 from shim._http.flavour import Flavour
+from shim._http.idle import IdleLimit
 from shim._http.sockets import drop
 from shim._run.flight import Flight
 from shim._run.system import Clock
@@ -189,6 +190,7 @@ class AsyncChunks:
 
     def __init__(self, live: Live) -> None:
         self._live = live
+        self._limit = IdleLimit()
         self._is_begun = False
         self._is_ended = False
 
@@ -221,24 +223,27 @@ class AsyncChunks:
 
     async def _pull(self) -> bytes | None:
         """The next bytes, None at the end of the body; raises when they do not come in time."""
-        live = self._live
-        left = live.arm() - live.clock.now()
+        live, limit = self._live, self._limit
+        limit.begin(live.arm() - live.clock.now())
         try:
-            async with asyncio.timeout(left if left > 0.0 else 0.0):
-                chunk: bytes = await live.chunks.__anext__()
-                return chunk
+            return await live.chunks.__anext__()  # type: ignore[no-any-return]
         except StopAsyncIteration:
             return None
-        except TimeoutError as error:
-            raise live.broke(error, is_overdue=True) from error
+        except asyncio.CancelledError as error:
+            if not limit.end():
+                raise
+            raise live.broke(TimeoutError(), is_overdue=True) from error
         except live.flavour.caught as error:
-            raise live.broke(error, is_overdue=False) from error
+            raise live.broke(error, is_overdue=limit.end()) from error
+        finally:
+            limit.end()
 
     async def aclose(self) -> None:
         """Close the connection; again and again does no harm."""
         self._is_begun = self._is_ended = True
         if not self._live.is_closed:
             self._live.is_closed = True
+            self._limit.stop()
             with anyio.CancelScope(shield=True):
                 await _finish_async(self._live)
 
