@@ -107,9 +107,9 @@ class _Face:
         said: Said = request.shim
         if said == NO_ANSWER:
             raise sys.modules[self._library].ReadTimeout(said.phrase)
-        headers: dict[str, list[str]] = {}
+        headers: dict[str, list[str | bytes]] = {}  # the libraries take text for ASCII
         for name, value in said.headers:
-            headers.setdefault(name, []).append(value)
+            headers.setdefault(name, []).append(value if value.isascii() else value.encode())
         status = {"code": said.status, "message": said.phrase}
         return {"status": status, "headers": headers, "body": {"string": said.body}}
 
@@ -132,10 +132,12 @@ class _Face:
             return said
         library: Any = sys.modules[self._library]
         try:
-            response = library.Response(said.status, headers=list(said.headers), content=said.body)
-            return Said(said.status, kept, response.content, said.phrase)
+            headers = [(name, value if value.isascii() else value.encode()) for name, value in said.headers]
+            decoded = library.Response(said.status, headers=headers, content=said.body).content
         except library.DecodingError:
             return said
+        is_unknown = decoded == said.body and bool(decoded)  # an encoding that the library passes over
+        return said if is_unknown else Said(said.status, kept, decoded, said.phrase)
 
 
 DECK = Deck()
