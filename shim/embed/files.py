@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,18 +22,28 @@ def open_file(path: Path, size: int) -> File:
     """The file, to be read in tables of at most `size` rows. Raises SourceError."""
     kind = _kind_of(path)
     _arrow()
-    try:
+    with _told_of(path, kind):
         file = _OPENERS[kind](path, size)
-    except (OSError, ValueError) as error:
-        raise _unreadable(path, kind, error) from error
 
     def tables(columns: Sequence[str] | None) -> Iterator[Any]:
-        try:
+        with _told_of(path, kind):
             yield from file.tables(columns)
-        except (OSError, ValueError) as error:
-            raise _unreadable(path, kind, error) from error
 
-    return replace(file, tables=tables)
+    def cells(column: str) -> Iterator[list[Any]]:
+        assert file.cells is not None
+        with _told_of(path, kind):
+            yield from file.cells(column)
+
+    return replace(file, tables=tables, cells=None if file.cells is None else cells)
+
+
+@contextmanager
+def _told_of(path: Path, kind: str) -> Iterator[None]:
+    """What goes wrong in reading names the file."""
+    try:
+        yield
+    except (OSError, ValueError, EOFError, zlib.error) as error:  # the last two are of a gzipped file that is cut off
+        raise _unreadable(path, kind, error) from error
 
 
 def _kind_of(path: Path) -> str:

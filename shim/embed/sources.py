@@ -69,6 +69,8 @@ def open_source(given: object, column: str | None, size: int, *, keep_tables: bo
         )
     if column is not None and not isinstance(given, list | tuple):
         raise SourceError(f"`column` is for frames and files; this is a {type(given).__name__}")
+    if isinstance(given, list):
+        given = given.copy()  # it may grow while the job runs
     return Source(Container.SEQUENCE, _length(given), _chunks(_cells(given, column), size))
 
 

@@ -113,6 +113,32 @@ def test_a_file_in_another_encoding_says_what_to_do(client: shim.OpenAI, tmp_pat
         client.embed(tmp_path / "x.csv")
 
 
+@pytest.mark.parametrize("name", ["x.jsonl.gz", "x.txt.gz", "x.csv.gz"])
+def test_a_gzipped_file_that_is_cut_off_is_named(client: shim.OpenAI, tmp_path: Path, name: str) -> None:
+    line = {"jsonl": b'{"text": "%d"}', "txt": b"%d", "csv": b"%d"}[name.split(".")[1]]
+    whole = gzip.compress(b"text\n" * ("csv" in name) + b"\n".join(line % number for number in range(5_000)))
+    (tmp_path / name).write_bytes(whole[:-1_000])
+    with pytest.raises(SourceError, match=rf"{name} cannot be read as"):
+        client.embed(tmp_path / name)
+
+
+def test_a_list_that_grows_while_the_job_runs_is_what_it_was(client: shim.OpenAI) -> None:
+    texts: list[str | None] = [f"row {number}" for number in range(50)]
+    vectors = client.embed(texts, progress=lambda _: texts.append("more"), batch_size=5).vectors
+    assert len(texts) > 50
+    assert _right(vectors, texts[:50])
+
+
+def test_choices_may_be_numbers_of_numpy(client: shim.OpenAI) -> None:
+    choices = {
+        "batch_size": np.int64(1),
+        "concurrency": np.uint8(2),
+        "patience": np.float32(9),
+        "limit_rows": np.int32(1),
+    }
+    assert client.embed(["a", "b"], **choices).summary().embedded == 1
+
+
 def test_a_folder_of_parquet_files_is_read_in_order(client: shim.OpenAI, tmp_path: Path) -> None:
     folder = tmp_path / "in.parquet"
     folder.mkdir()
