@@ -26,6 +26,10 @@ except ImportError as missing:
 _opened_here: ContextVar[tuple[Cassette, ...]] = ContextVar("_opened_here", default=())
 
 
+_IN_THIS_PROCESS = frozenset({"MockTransport", "ASGITransport", "WSGITransport"})
+"""Transports to an application under test, or to a stub: what never leaves the process is not kept from running."""
+
+
 def _nowhere() -> None:
     """No cassette is open."""
 
@@ -69,7 +73,8 @@ class Deck:
         with ExitStack() as patches:
             for library in ("httpx2", "httpx"):
                 for patch in CassettePatcherBuilder(_Face(self, library)).build():
-                    patches.enter_context(patch)
+                    if getattr(patch.getter(), "__name__", "") not in _IN_THIS_PROCESS:
+                        patches.enter_context(patch)
                 if library in sys.modules:
                     for patch in event_by_event(sys.modules[library]):
                         patches.enter_context(patch)

@@ -575,6 +575,47 @@ def test_what_cannot_be_decoded_replays_as_it_came(library: Any, encoding: str, 
 
 
 @pytest.mark.parametrize("library", FLAVOURS.values(), ids=FLAVOURS)
+async def test_an_application_in_this_process_runs_and_what_it_asks_for_is_replayed(
+    library: Any, tmp_path: Path
+) -> None:
+    write(tmp_path / "a.yaml", "a")
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": ask("a").encode()})
+
+    transport = library.ASGITransport(app=application)
+    with use_cassette(tmp_path / "a.yaml", all_used=True):
+        async with library.AsyncClient(transport=transport, base_url="http://app.invalid") as client:
+            assert (await client.get("/")).text == "a"
+        with library.Client(transport=library.MockTransport(lambda _: library.Response(299))) as client:
+            assert client.get("http://app.invalid/").status_code == 299
+
+
+@pytest.mark.parametrize("mode", ["sequential", "hedged", "race"])
+async def test_an_unrecorded_request_ends_the_call_in_every_mode(face: Face, mode: str, tmp_path: Path) -> None:
+    config = configuration("chat", "https://a.invalid/v1", "https://b.invalid/v1", policy={"mode": mode})
+    with use_cassette(tmp_path / "a.yaml"), pytest.raises(UnrecordedRequest):
+        await asyncio.wait_for(chat_with(face.client(config)), 10)
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_an_unrecorded_request_ends_a_dataset_job(is_async: bool, tmp_path: Path) -> None:
+    config = configuration("embedding", "https://a.invalid/v1", policy={"space_check": False})
+
+    async def embed_later() -> None:
+        async with shim.AsyncOpenAI(router=config) as client:
+            await client.embed(["a"], store=tmp_path / "store")
+
+    def embed_now() -> None:
+        with shim.OpenAI(router=config) as client:
+            client.embed(["a"], store=tmp_path / "store")
+
+    with use_cassette(tmp_path / "a.yaml"), pytest.raises(UnrecordedRequest):
+        asyncio.run(embed_later()) if is_async else embed_now()
+
+
+@pytest.mark.parametrize("library", FLAVOURS.values(), ids=FLAVOURS)
 def test_headers_beyond_ascii_replay(library: Any, tmp_path: Path) -> None:
     for mode in ("once", "none"):
         with Server(lambda _, peer: peer.answer(200, b"{}", [("server", "caf\xe9")])) as server:
