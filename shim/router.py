@@ -43,7 +43,7 @@ def _cache_folder(environ: Mapping[str, str]) -> Path | None:
     """Where reference vectors are kept: `$SHIM_CACHE_DIR`, else the user's cache directory; "" keeps them in memory."""
     named = environ.get("SHIM_CACHE_DIR")
     if named is not None:
-        return Path(named) / "spaces" if named else None
+        return Path(named).expanduser() / "spaces" if named else None
     base = environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "shim" / "spaces"
 

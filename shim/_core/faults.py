@@ -58,6 +58,10 @@ class Hang:
 
     seconds: float
 
+    def __post_init__(self) -> None:
+        if not self.seconds >= 0:
+            raise ValueError(f"hang: seconds of at least 0, not {self.seconds!r}")
+
 
 @dataclass(frozen=True, slots=True)
 class Cut:
@@ -73,6 +77,10 @@ class Drip:
 
     every: float
     size: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.every >= 0 or self.size < 1:
+            raise ValueError(f"drip: pieces of at least 1 byte, every 0 seconds or more, not {self}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +118,14 @@ class When:
     share: float = 1.0
     seed: int = 0
     seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share <= 1:
+            raise ValueError(f"share: a probability from 0 to 1, not {self.share!r}")
+        told = {"times": self.times, "after": self.after, "flap": self.flap, "seconds": self.seconds}
+        for name, value in told.items():
+            if value is not None and not value >= 0:
+                raise ValueError(f"{name}: a number of at least 0, not {value!r}")
 
     def includes(self, number: int) -> bool:
         """Whether attempt `number`, counted from 0 after the first `after`, may meet the fault."""

@@ -26,7 +26,7 @@ def folder() -> Path | None:
     """Where routers of this environment keep their references; None where they keep them in memory alone."""
     named = os.environ.get("SHIM_CACHE_DIR")
     if named is not None:
-        return Path(named) / "spaces" if named else None
+        return Path(named).expanduser() / "spaces" if named else None
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "shim" / "spaces"
 

@@ -14,7 +14,8 @@ def is_watched() -> bool:
     """Whether somebody sees a bar, and none is there already: a terminal, or a notebook."""
     if roster.jobs_are_shown:
         return False
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
+    is_terminal = getattr(sys.stderr, "isatty", None)  # a program without a console has no stderr at all
+    return (is_terminal is not None and is_terminal()) or "ipykernel" in sys.modules
 
 
 class Bar:

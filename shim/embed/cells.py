@@ -32,7 +32,8 @@ class RowError:
 
 
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
-_MISSING = frozenset({"NAType", "NaTType"})  # pandas' NA and NaT, by name: pandas need not be there
+_MISSING = frozenset({"NAType", "NaTType", "MaskedConstant"})  # pandas' and NumPy's, by name: they need not be there
+_NUMBERS = re.compile(r"float|Decimal|datetime64|timedelta64")
 
 NULL = RowError(ErrorKind.NULL, "the cell is null")
 NAN = RowError(ErrorKind.NULL, "the cell is NaN")
@@ -67,9 +68,7 @@ def _not_a_text(cell: object) -> RowError:
     name = type(cell).__name__
     if name in _MISSING:
         return RowError(ErrorKind.NULL, f"the cell is {cell!s}")
-    if isinstance(cell, float) and cell != cell:
-        return NAN
-    if "float" in name and bool(cell != cell):  # NumPy's
+    if (isinstance(cell, float) or _NUMBERS.match(name)) and bool(cell != cell):  # NumPy's have names of their own
         return NAN
     shown = f"{cell!s:.40}" if isinstance(cell, int | float) else "..."
     return RowError(ErrorKind.REJECTED, f"the cell is no text but {name} ({shown}): convert the column to texts")

@@ -12,7 +12,7 @@ ShimEmbedError
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shim.embed.job import Job
@@ -28,6 +28,16 @@ class _WithJob(ShimEmbedError):
     def __init__(self, message: str, job: Job) -> None:
         super().__init__(message)
         self.job = job
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process it has its words alone: a job holds connections, and is no thing to send."""
+        return _told, (type(self), self.args)
+
+
+def _told(kind: type[Exception], args: tuple[Any, ...]) -> Exception:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    return error
 
 
 class EmbeddingStoppedError(_WithJob):
@@ -54,6 +64,9 @@ class StoreFullError(StoreError):
             f"no space left for {folder}: all vectors up to here are kept; free some space, or name another disk by "
             "SHIM_CACHE_DIR, `store` or `out`, and run it again"
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _told, (type(self), self.args)
 
 
 class SourceError(ShimEmbedError, ValueError):

@@ -38,7 +38,10 @@ def with_vectors(source: Source, into: str, vectors: Vectors) -> Any:
     """What was given, with a column `into` of the vectors (null where there is none). The original is not changed."""
     match source.container:
         case Container.PANDAS if hasattr(source.whole, "columns"):
-            return source.whole.assign(**{into: _objects(vectors)})
+            levels = source.whole.columns.nlevels
+            frame = source.whole.copy(deep=False)
+            frame[into if levels == 1 else (into, *[""] * (levels - 1))] = _objects(vectors)
+            return frame
         case Container.POLARS if hasattr(source.whole, "columns"):
             import polars
 
@@ -51,6 +54,22 @@ def with_vectors(source: Source, into: str, vectors: Vectors) -> Any:
             raise SourceError(
                 "`into` needs a frame, an Arrow table or a dataset; of a plain column take job.vectors, of a file `out`"
             )
+
+
+_MOST_FLOAT16 = 65_504
+
+
+def in_dtype(vectors: Any, dtype: str) -> Any:
+    """The vectors as float32 or float16. Raises SourceError where a number is too large for float16."""
+    if vectors.dtype == dtype:
+        return vectors
+    most = float(np.nanmax(np.abs(vectors), initial=0.0))
+    if most > _MOST_FLOAT16:
+        raise SourceError(
+            f"dtype: the vectors hold numbers as large as {most:,.0f}, and float16 ends at {_MOST_FLOAT16:,}: take "
+            "float32, or normalise=True"
+        )
+    return vectors.astype(dtype)
 
 
 def _objects(vectors: Vectors) -> Any:

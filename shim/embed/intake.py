@@ -66,6 +66,7 @@ class Intake:
         """The window of a piece, its texts that must be asked for (short ones first), and those refused before."""
         texts: dict[bytes, tuple[str, int]] = {}
         keys, errors = self._keys_of(piece, texts)
+        self._tell_apart(keys, texts)
         window = Window(self._rows, keys, piece.table, errors)
         self._rows += len(window)
         self.tally.rows += len(window)
@@ -93,6 +94,21 @@ class Intake:
             keys.append(key)
             texts[key] = (cell, len(encoded))
         return keys, errors
+
+    def _tell_apart(self, keys: list[bytes | None], texts: dict[bytes, tuple[str, int]]) -> None:
+        """A text that was cut shorter, when its model took less, has another vector now: a key with the new limit."""
+        limit = self.measure.input_tokens
+        if self.store is None or limit is None or self.space.oversize is not Oversize.TRUNCATE:
+            return
+        known = self.store.shortened(list(texts))
+        stale = {key for key, one in known.items() if one.parts == 1 and one.kept < limit}
+        if not stale:
+            return
+        key_of = self.space.keys()
+        renewed = {key: key_of(texts[key][0].encode() + f"\0{limit}".encode()) for key in stale}  # no text holds a NUL
+        for key, other in renewed.items():
+            texts[other] = texts.pop(key)
+        keys[:] = [key if key is None else renewed.get(key, key) for key in keys]
 
     def _known(self, keys: Sequence[bytes]) -> tuple[dict[bytes, Place], dict[bytes, RowError]]:
         if self.store is None:

@@ -44,7 +44,7 @@ _OF_THE_JOB = ("family", "column", "into", "out", "dry_run")
 def settled(given: dict[str, Any]) -> dict[str, Any]:
     """What `embed` was called with, as a job takes it. Raises ValueError for a choice that cannot be."""
     own = {name: given.pop(name, None) for name in _OF_THE_JOB}
-    own["out"] = None if own["out"] is None else Path(own["out"])
+    own["out"] = None if own["out"] is None else Path(own["out"]).expanduser()
     return {**own, "dry_run": bool(own["dry_run"]), "settings": settings(**given)}
 
 
@@ -85,7 +85,7 @@ class Job:
     def _check_out(self) -> None:
         if self._out is not None:
             FileSink.check(self._out)
-            if isinstance(self._given, str | Path) and self._out.absolute() == Path(self._given).absolute():
+            if isinstance(self._given, str | Path) and self._out.resolve() == Path(self._given).expanduser().resolve():
                 raise SourceError(f"out: {self._out.name} is the input itself: give another name")
 
     # -- results
@@ -272,6 +272,9 @@ class Job:
 
     def _tell(self, state: JobState) -> None:
         self.progress = self._told(state)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a job holds connections and cannot be pickled: keep its vectors, errors and provenance")
 
     def __repr__(self) -> str:
         if self._results is None:

@@ -64,8 +64,18 @@ class Ledger:
         self.matrix[at] = vectors
         self._is_kept[at] = True
 
-    def fill(self, store: Store, width: int) -> NDArray[np.float32] | None:
-        """The whole matrix, with what was not kept read from the store; None where it was too large to keep."""
+    @property
+    def is_whole(self) -> bool:
+        """Whether every row that has a vector came by `accept`: nothing need be read."""
+        if self.matrix is None:
+            return False
+        places = self.places()
+        return bool(self._is_kept[: len(places)][places >= 0].all())
+
+    def fill(self, store: Store | None, width: int) -> NDArray[np.float32] | None:
+        """The whole matrix, with what was not kept read from the store; None where it was too large to keep.
+
+        Without a store, what was not kept has no vector."""
         if self.matrix is None:
             return None
         places = np.full(len(self.matrix), -1, dtype=np.int64)
@@ -74,7 +84,10 @@ class Ledger:
         for begin in range(0, len(missing), AT_ONCE):
             rows = missing[begin : begin + AT_ONCE]
             part = np.empty((len(rows), width), dtype=np.float32)
-            store.read(places[rows], part)
+            if store is None:
+                part[:] = np.nan
+            else:
+                store.read(places[rows], part)
             self.matrix[rows] = part
         self._is_kept[:] = True
         return self.matrix

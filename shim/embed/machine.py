@@ -342,6 +342,11 @@ class Machine:
         batch.failed_at = now if batch.failed_at is None else batch.failed_at
         batch.failed_last_at = now
         if batch.tries >= _tries_of(batch, failure) and self._is_at_fault(batch, failure, before):
+            if failure.trouble is Trouble.SPOILT and len(batch.items) == 1:  # another may give it its vector
+                batch.unsuitable |= {batch.last_route}
+                if any(lane.route not in batch.unsuitable and not lane.is_out for lane in self.lanes):
+                    self.backlog.again.append(batch)
+                    return []
             return self._find_bad_row(batch, failure, now)
         self.backlog.again.append(batch)
         return []

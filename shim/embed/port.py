@@ -173,6 +173,8 @@ class ThreadPort:
                 result: Reply | Failure | Crash = reply_of(self._post(_body(request), _headers(request)), self._wall())
             except Exception as error:  # noqa: BLE001  a driver: what a provider did becomes a failure, the rest ends the job
                 result = failure_of(error, self._wall())
+            except BaseException as error:  # noqa: BLE001  a cassette's, or a test's: raised where the job was called
+                result = Crash(error)
             self.arrivals.put((request.number, result))
             del result  # an idle thread holds no vectors
 
@@ -211,6 +213,8 @@ class LoopPort:
             raise
         except Exception as error:  # noqa: BLE001  as above
             result = failure_of(error, self._wall())
+        except BaseException as error:  # noqa: BLE001  as above
+            result = Crash(error)
         self.arrivals.put((request.number, result))
 
     @property

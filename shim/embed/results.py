@@ -11,7 +11,7 @@ import numpy as np
 
 from shim._run.system import Clock
 from shim.embed.cells import ErrorKind, RowError
-from shim.embed.frames import error_columns, frame
+from shim.embed.frames import error_columns, frame, in_dtype
 from shim.embed.ledger import AT_ONCE, MOST_IN_MEMORY, Ledger
 from shim.embed.plan import Setup
 from shim.embed.run import Run
@@ -51,12 +51,15 @@ class Results:
         """n x d in the order of the input."""
         if isinstance(self._sink, FileSink):
             return _from_file(self._sink, dtype)
-        return self._from_store if dtype == "float32" else self._from_store.astype(np.float16)
+        return in_dtype(self._from_store, dtype)
 
     @cached_property
     def _from_store(self) -> Vectors:
         assert isinstance(self._sink, Ledger)
         places = self._sink.places()
+        whole = self._sink.fill(None, self._width) if self._sink.is_whole else None
+        if whole is not None:
+            return whole  # also when the store is gone by now
         with self._opened() as store:
             kept = self._sink.fill(store, self._width)
             if kept is not None:
@@ -72,9 +75,8 @@ class Results:
 
     def errors(self) -> Any:
         """The rows that failed."""
-        if isinstance(self._sink, FileSink):
-            return _errors_of_file(self._sink, self.source)
-        found = sorted(self._sink.errors.items())
+        sink = self._sink
+        found = _errors_of_file(sink) if isinstance(sink, FileSink) else sorted(sink.errors.items())
         return frame(error_columns(found), self.source.container, self._labels([row for row, _ in found]))
 
     def _labels(self, rows: list[int]) -> Any:
@@ -84,7 +86,7 @@ class Results:
     def provenance(self) -> Any:
         """Who made each row."""
         if isinstance(self._sink, FileSink):
-            return _provenance_of_file(self._sink)
+            return _provenance_of_file(self._sink, self.source.labels)
         known = self._sink.batches()
         batches = np.full(
             max(self._rows, len(known)), -1, dtype=np.int32
@@ -172,7 +174,8 @@ def _table(sink: FileSink, columns: list[str]) -> Any:
 
     from shim.embed.files import open_file
 
-    return pa.concat_tables(open_file(sink.path, AT_ONCE).tables(columns))
+    tables = list(open_file(sink.path, AT_ONCE).tables(columns)) or [pa.table({name: pa.nulls(0) for name in columns})]
+    return pa.concat_tables(tables, promote_options="permissive")
 
 
 def _from_file(sink: FileSink, dtype: str) -> Any:
@@ -186,10 +189,10 @@ def _from_file(sink: FileSink, dtype: str) -> Any:
         for row, vector in enumerate(chunk.to_numpy(zero_copy_only=False)):
             out[at + row] = np.nan if vector is None else vector
         at += len(chunk)
-    return out if dtype == "float32" else out.astype(np.float16)
+    return in_dtype(out, dtype)
 
 
-def _errors_of_file(sink: FileSink, source: Source) -> Any:
+def _errors_of_file(sink: FileSink) -> list[tuple[int, RowError]]:
     if sink.path.suffix.lower() == ".npy":
         raise RuntimeError("a .npy file holds vectors alone: write .parquet to keep errors and provenance")
     column = _table(sink, [f"{sink.into}_error"]).column(0)
@@ -197,15 +200,16 @@ def _errors_of_file(sink: FileSink, source: Source) -> Any:
     for row, text in enumerate(column.to_pylist()):
         if text and text != NOT_REACHED:
             kind, _, message = text.partition(": ")
-            found.append((row, RowError(ErrorKind(kind), message)))
-    return frame(error_columns(found), source.container)
+            found.append((row, sink.asked.get(row) or RowError(ErrorKind(kind), message)))
+    return found
 
 
-def _provenance_of_file(sink: FileSink) -> Any:
+def _provenance_of_file(sink: FileSink, labels: Any) -> Any:
     names = ["route", "model", "space", "call", "note"]
     table = _table(sink, [f"{sink.into}_{name}" for name in names])
     try:
         import pandas  # noqa: F401
     except ImportError:
         return table.rename_columns(names)
-    return table.rename_columns(names).to_pandas()
+    told = table.rename_columns(names).to_pandas()
+    return told if labels is None else told.set_index(labels[: len(told)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -64,14 +65,18 @@ def settings(**given: Any) -> Settings:
 
 def _whole(name: str, values: dict[str, Any]) -> None:
     value = values.get(name, 1)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:  # NumPy's as well
         raise ValueError(f"{name}: a whole number of at least 1, not {value!r}")
+    if name in values:
+        values[name] = int(value)
 
 
 def _number(name: str, values: dict[str, Any]) -> None:
     value = values.get(name, 0)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < float("inf"):
         raise ValueError(f"{name}: a number of at least 0, not {value!r}")
+    if name in values:
+        values[name] = float(value)
 
 
 def _one_of(kind: type[Choice], name: str, value: object) -> Choice:

@@ -15,9 +15,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from shim.embed.cells import RowError
 from shim.embed.errors import SourceError, StoreFullError
-from shim.embed.frames import vector_column
+from shim.embed.frames import in_dtype, vector_column
 from shim.embed.index import FULL
+from shim.embed.partial import partial_of
 from shim.embed.segments import Vectors
 from shim.embed.store import Store
 from shim.embed.windows import Window
@@ -40,9 +42,12 @@ class FileSink:
     def __init__(self, path: Path, store: Store, into: str, dtype: str, width: Callable[[], int | None]) -> None:
         self.path, self.into = path, into
         self.kinds: Counter[str] = Counter()
+        self.asked: dict[int, RowError] = {}
+        """The errors of rows that some route was asked for: the file has their words alone."""
         self._store, self._dtype, self._width = store, dtype, width
         self._known_width: int | None = None
-        self._partial = path.with_name(f".{path.name}.partial")
+        self._target = Path(os.path.realpath(path))  # a link stays one
+        self._partial = partial_of(self._target)
         self._writer: Any = None
         self._held: list[Window] = []
         self.rows = 0
@@ -79,6 +84,7 @@ class FileSink:
         """Write a window, or hold it while the vectors' length is unknown: error rows may come first."""
         self._held.append(window)
         self.kinds.update(error.kind.value for error in window.errors.values())
+        self.asked.update((window.start + row, error) for row, error in window.errors.items() if error.attempts)
         if self.width is not None:
             self._flush()
 
@@ -106,7 +112,7 @@ class FileSink:
         if self.path.suffix.lower() == ".npy":
             self._npy(vectors)
             return
-        table = self._table(window, vectors.astype(self._dtype) if self._dtype != "float32" else vectors)
+        table = self._table(window, in_dtype(vectors, self._dtype))
         if self.path.suffix.lower() == ".jsonl":
             self._lines(table)
             return
@@ -140,26 +146,27 @@ class FileSink:
         if self._writer is None:
             self._writer = self._partial.open("wb")
             self._writer.write(_npy_header(0, vectors.shape[1], self._dtype))
-        self._writer.write(np.ascontiguousarray(vectors.astype(self._dtype)).tobytes())
+        self._writer.write(np.ascontiguousarray(in_dtype(vectors, self._dtype)).tobytes())
         self._npy_width = vectors.shape[1]
 
     def _lines(self, table: Any) -> None:
         if self._writer is None:
             self._writer = self._partial.open("wb")
-        encoder = msgspec.json.Encoder()
+        encoder = msgspec.json.Encoder(enc_hook=str)  # what JSON has no type for, pandas' instants among it
         self._writer.write(encoder.encode_lines(table.to_pylist()))
 
     def finish(self) -> None:
         """The file under its name."""
+        if self._writer is None and not self._held:
+            self._held.append(Window(0, [], None))  # an input without rows is a file without rows
+        self._known_width = self.width or 0
         self._flush()
-        if self._writer is None:
-            raise SourceError(f"nothing to write to {self.path.name}: the input has no rows")
         with self._safely():
             if self.path.suffix.lower() == ".npy":
                 self._writer.seek(0)
                 self._writer.write(_npy_header(self.rows, self._npy_width, self._dtype))
             self._writer.close()
-            self._partial.replace(self.path)
+            self._partial.replace(self._target)
 
     def give_up(self) -> None:
         """No file: what it would have held is in the store."""

@@ -10,9 +10,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from shim.embed.cells import ErrorKind, RowError, look
 from shim.embed.errors import SourceError
 from shim.embed.files import open_file
+from shim.embed.typed import typed
 
 
 class Container(str, Enum):
@@ -69,6 +69,8 @@ def open_source(given: object, column: str | None, size: int, *, keep_tables: bo
         )
     if column is not None and not isinstance(given, list | tuple):
         raise SourceError(f"`column` is for frames and files; this is a {type(given).__name__}")
+    if isinstance(given, list):
+        given = given.copy()  # it may grow while the job runs
     return Source(Container.SEQUENCE, _length(given), _chunks(_cells(given, column), size))
 
 
@@ -109,50 +111,28 @@ def _shown(names: list[str]) -> str:
 
 
 def _of_pandas(given: Any, column: str | None, size: int, *, keep_tables: bool) -> Source:
+    if not hasattr(given, "iloc"):  # an Index, a Categorical, an extension array
+        if getattr(given, "ndim", 0) != 1:
+            raise SourceError(f"cannot embed a pandas {type(given).__name__}: give a Series, or a frame with `column`")
+        import pandas
+
+        given = pandas.Series(given)
     series = given
     if hasattr(given, "columns"):
         names = [str(name) for name in given.columns]
         chosen = _chosen(names, column, "frame")
         series = given.iloc[:, names.index(chosen)]
     rows = len(series)
-    frame, schema = _typed(given) if keep_tables and hasattr(given, "columns") else (None, None)
+    frame, schema = typed(given) if keep_tables and hasattr(given, "columns") else (None, None)
 
     def pieces() -> Iterator[Piece]:
-        for at in range(0, rows, size):
+        for at in _begins(rows, size, keep_tables):
             table = None
             if frame is not None:
-                table = _arrow().Table.from_pandas(frame.iloc[at : at + size], schema, preserve_index=False)
+                table = _arrow().Table.from_pandas(frame.iloc[at : at + size], schema)
             yield Piece(series.iloc[at : at + size].tolist(), table)
 
     return Source(Container.PANDAS, rows, pieces(), given, series.index, str(series.name or "texts"))
-
-
-def _typed(frame: Any) -> tuple[Any, Any]:
-    """The frame as it can be written, and its Arrow schema, which is the same for all of its rows.
-
-    Columns that Arrow has no type for (cells of several types, torn characters) become texts.
-    """
-    arrow = _arrow()
-    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
-    for place, name in enumerate(frame.columns):
-        try:
-            arrow.array(frame.iloc[:, place], from_pandas=True)
-        except (arrow.ArrowException, UnicodeError, OverflowError):
-            texts = [None if _is_null(cell) else _text(cell) for cell in frame.iloc[:, place]]
-            frame = frame.assign(**{name: texts})
-    try:
-        return frame, arrow.Schema.from_pandas(frame, preserve_index=False)
-    except (arrow.ArrowException, ValueError) as error:
-        raise SourceError(f"out: the frame cannot be written: {error}") from error
-
-
-def _is_null(cell: Any) -> bool:
-    seen = look(cell)
-    return isinstance(seen, RowError) and seen.kind is ErrorKind.NULL
-
-
-def _text(cell: Any) -> str:
-    return str(cell).encode("utf-8", "replace").decode()
 
 
 def _of_polars(given: Any, column: str | None, size: int, *, keep_tables: bool) -> Source:
@@ -165,12 +145,19 @@ def _of_polars(given: Any, column: str | None, size: int, *, keep_tables: bool) 
     keep_tables = keep_tables and hasattr(given, "columns")
     pieces = (
         Piece(series.slice(at, size).to_list(), given.slice(at, size).to_arrow() if keep_tables else None)
-        for at in range(0, rows, size)
+        for at in _begins(rows, size, keep_tables)
     )
     return Source(Container.POLARS, rows, pieces, given, None, series.name or "texts")
 
 
+def _begins(rows: int, size: int, keep_tables: bool) -> range:
+    """Where the pieces begin. A table without rows is a piece as well, where it is to be written: it has columns."""
+    return range(0, max(rows, 1) if keep_tables else rows, size)
+
+
 def _of_arrow(given: Any, column: str | None, size: int, *, keep_tables: bool) -> Source:
+    if hasattr(given, "schema") and not hasattr(given, "column_names"):
+        return _of_batches(given, column, size, keep_tables=keep_tables)
     array = given
     if not hasattr(given, "__len__"):
         raise SourceError(f"cannot embed a {type(given).__name__}: read it into a table, or give the path of the file")
@@ -178,11 +165,27 @@ def _of_arrow(given: Any, column: str | None, size: int, *, keep_tables: bool) -
         array = given.column(_chosen(list(given.column_names), column, "table"))
     rows = len(array)
     keep_tables = keep_tables and hasattr(given, "column_names")
+    table = _arrow().Table.from_batches([given]) if type(given).__name__ == "RecordBatch" else given
     pieces = (
-        Piece(array.slice(at, size).to_pylist(), given.slice(at, size) if keep_tables else None)
-        for at in range(0, rows, size)
+        Piece(array.slice(at, size).to_pylist(), table.slice(at, size) if keep_tables else None)
+        for at in _begins(rows, size, keep_tables)
     )
     return Source(Container.ARROW, rows, pieces, given)
+
+
+def _of_batches(given: Any, column: str | None, size: int, *, keep_tables: bool) -> Source:
+    """An Arrow dataset, or a reader of batches, which is read once."""
+    chosen = _chosen(list(given.schema.names), column, type(given).__name__)
+
+    def pieces() -> Iterator[Piece]:
+        columns = None if keep_tables else [chosen]
+        for batch in given.to_batches(columns=columns) if hasattr(given, "to_batches") else given:
+            for at in range(0, batch.num_rows, size):
+                part = batch.slice(at, size)
+                table = _arrow().Table.from_batches([part]) if keep_tables else None
+                yield Piece(part.column(chosen).to_pylist(), table)
+
+    return Source(Container.ARROW, given.count_rows() if hasattr(given, "count_rows") else None, pieces())
 
 
 def _of_dataset(given: Any, column: str | None, size: int, *, keep_tables: bool) -> Source:
@@ -193,17 +196,26 @@ def _of_dataset(given: Any, column: str | None, size: int, *, keep_tables: bool)
     if isinstance(names, dict):
         raise SourceError(f"this is a set of splits: give one of them, as dataset[{next(iter(names))!r}]")
     chosen = _chosen(list(names), column, "dataset")
-    if _length(given) is None:
-        return Source(Container.SEQUENCE, None, _chunks((row[chosen] for row in given), size))
-    rows = len(given)
     schema = getattr(getattr(given, "features", None), "arrow_schema", None)  # the same for all rows
+    if _length(given) is None:
+        return Source(Container.SEQUENCE, None, _streamed(given, chosen, size, schema if keep_tables else None))
+    rows = len(given)
+    plain = given.with_format(None) if hasattr(given, "with_format") else given  # not as tables, frames or tensors
 
     def pieces() -> Iterator[Piece]:
-        for at in range(0, rows, size):
-            some = given[at : at + size]
+        for at in _begins(rows, size, keep_tables):
+            some = plain[at : at + size]
             yield Piece(list(some[chosen]), _arrow().table(dict(some), schema=schema) if keep_tables else None)
 
     return Source(Container.DATASET, rows, pieces(), given)
+
+
+def _streamed(rows: Any, chosen: str, size: int, schema: Any) -> Iterator[Piece]:
+    """Pieces of a dataset that has no length; with its columns where their types are known."""
+    source = iter(rows)
+    while some := list(itertools.islice(source, size)):
+        table = None if schema is None else _arrow().Table.from_pylist(some, schema=schema)
+        yield Piece([row[chosen] for row in some], table)
 
 
 def _arrow() -> Any:
@@ -213,12 +225,15 @@ def _arrow() -> Any:
 
 
 def _of_file(given: str | os.PathLike[str], column: str | None, size: int, *, keep_tables: bool) -> Source:
-    path = Path(given)
-    if not path.is_file():
+    path = Path(given).expanduser()
+    if not path.exists():
         hint = ": to embed one text, give it as a list" if isinstance(given, str) and " " in given.strip() else ""
         raise SourceError(f"there is no file {str(path)[:200]!r}{hint}")
     file = open_file(path, size)
-    chosen = _chosen(file.columns, column, f"file {path.name}")
+    names = file.columns
+    if file.all_columns is not None and (column is None or column not in names):
+        names = file.all_columns()
+    chosen = _chosen(names, column, f"file {path.name}")
 
     def pieces() -> Iterator[Piece]:
         if file.cells is not None:

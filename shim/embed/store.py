@@ -253,7 +253,7 @@ def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Where stores are kept when no folder is named: `$SHIM_CACHE_DIR`, else the user's cache directory."""
     named = environ.get("SHIM_CACHE_DIR")
     if named:
-        return Path(named) / "embeddings"
+        return Path(named).expanduser() / "embeddings"
     return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "shim" / "embeddings"
 
 

@@ -17,6 +17,7 @@ from shim.embed import plan
 from shim.embed.assignment import Assignment
 from shim.embed.cells import ErrorKind, RowError
 from shim.embed.errors import BatchStoppedError, SourceError, StoreError
+from shim.embed.frames import in_dtype
 from shim.embed.intake import Intake
 from shim.embed.lanes import Lane
 from shim.embed.machine import Machine, Rules
@@ -181,7 +182,7 @@ class _Seat:
             self.store.read(window.places, vectors[window.start : window.start + len(window)])
         told = [account(one, self.store, self._worker.assignment.into) for one in windows or [Window(0, [], None)]]
         joined = {name: pa.concat_arrays([one[name] for one in told]) for name in told[0]}
-        return Embedded(vectors.astype(setup.settings.dtype, copy=False), joined)
+        return Embedded(in_dtype(vectors, setup.settings.dtype), joined)
 
     def close(self) -> None:
         self.store.close()

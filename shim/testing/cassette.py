@@ -6,6 +6,7 @@ import itertools
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -155,7 +156,8 @@ class Cassette:
         if asked is None:
             return  # it came after the block had ended
         renamed = Asked(asked.method, self._renamed(asked.url), asked.headers, asked.body)
-        recording, _ = self._scrubber.scrub(Recording(renamed, said))
+        headers = tuple((name, self._renamed(value) if name == "location" else value) for name, value in said.headers)
+        recording, _ = self._scrubber.scrub(Recording(renamed, replace(said, headers=headers)))
         with self._lock:
             self._new.append((number, recording))
 

@@ -26,6 +26,10 @@ except ImportError as missing:
 _opened_here: ContextVar[tuple[Cassette, ...]] = ContextVar("_opened_here", default=())
 
 
+_IN_THIS_PROCESS = frozenset({"MockTransport", "ASGITransport", "WSGITransport"})
+"""Transports to an application under test, or to a stub: what never leaves the process is not kept from running."""
+
+
 def _nowhere() -> None:
     """No cassette is open."""
 
@@ -69,7 +73,8 @@ class Deck:
         with ExitStack() as patches:
             for library in ("httpx2", "httpx"):
                 for patch in CassettePatcherBuilder(_Face(self, library)).build():
-                    patches.enter_context(patch)
+                    if getattr(patch.getter(), "__name__", "") not in _IN_THIS_PROCESS:
+                        patches.enter_context(patch)
                 if library in sys.modules:
                     for patch in event_by_event(sys.modules[library]):
                         patches.enter_context(patch)
@@ -107,9 +112,9 @@ class _Face:
         said: Said = request.shim
         if said == NO_ANSWER:
             raise sys.modules[self._library].ReadTimeout(said.phrase)
-        headers: dict[str, list[str]] = {}
+        headers: dict[str, list[str | bytes]] = {}  # the libraries take text for ASCII
         for name, value in said.headers:
-            headers.setdefault(name, []).append(value)
+            headers.setdefault(name, []).append(value if value.isascii() else value.encode())
         status = {"code": said.status, "message": said.phrase}
         return {"status": status, "headers": headers, "body": {"string": said.body}}
 
@@ -132,10 +137,12 @@ class _Face:
             return said
         library: Any = sys.modules[self._library]
         try:
-            response = library.Response(said.status, headers=list(said.headers), content=said.body)
-            return Said(said.status, kept, response.content, said.phrase)
+            headers = [(name, value if value.isascii() else value.encode()) for name, value in said.headers]
+            decoded = library.Response(said.status, headers=headers, content=said.body).content
         except library.DecodingError:
             return said
+        is_unknown = decoded == said.body and bool(decoded)  # an encoding that the library passes over
+        return said if is_unknown else Said(said.status, kept, decoded, said.phrase)
 
 
 DECK = Deck()

@@ -60,10 +60,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Remember a failure: what a failing test recorded is not kept. An unrecorded request is told in short."""
+    """Remember a failure, or a skip half-way: what such a test recorded is not kept. An unrecorded request is told in
+    short."""
     report = yield
-    if report.failed:
+    if report.failed or (report.skipped and not hasattr(report, "wasxfail")):
         item.stash[_HAS_FAILED] = True
+    if report.failed:
         is_unrecorded = call.excinfo is not None and call.excinfo.typename == "UnrecordedRequest"
         if is_unrecorded and not item.config.getoption("fulltrace"):
             report.longrepr = _short(item, call)

@@ -7,6 +7,8 @@ changes nothing, which is how `shim cassette scrub --check` finds what is not.
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -16,10 +18,13 @@ from shim._masking import SHORTEST_SECRET
 from shim.testing.recording import Asked, Recording, Said
 
 MASK = "***"
+_LONG = 8
+"""Characters from which on the value of a header that may be a credential is looked for elsewhere."""
 
 _ASKED = frozenset({"accept", "content-type"})
 _SAID = frozenset(
     {
+        "content-encoding",  # where it could not be decoded
         "content-type",
         "location",
         "openai-model",
@@ -34,7 +39,8 @@ _SAID = frozenset(
 _SAID_PREFIXES = ("x-ratelimit-", "ratelimit", "anthropic-ratelimit-", "x-shim-")
 _CREDENTIALS = ("authorization", "api-key", "x-api-key", "x-goog-api-key", "ocp-apim-subscription-key")
 _SCHEME = re.compile(r"^(?:Bearer|Basic|Token|Key)\s+", re.I)
-_SECRET_QUERY = re.compile(r"key|token|secret|sig|passw|auth|session|credential", re.I)
+_SECRET_QUERY = re.compile(r"key|token|secret|sig|passw|auth|session|credential|^code$", re.I)
+_SECRET_HEADER = re.compile(r"key|token|secret|passw|auth|credential|cookie", re.I)
 
 _LONG_BASE64 = re.compile(rb"([A-Za-z0-9+/=]{200,})")
 """Vectors, audio and images: noise in which something that looks like a key is none."""
@@ -48,7 +54,8 @@ _LOOKS: tuple[tuple[str, re.Pattern[bytes]], ...] = (
         "looks like a key",
         re.compile(
             _NOT_BEFORE
-            + rb"(?:(?:sk|pk|gsk|hf|xai|nvapi|pplx|csk|tgp|ghp|github_pat)[-_](?=[A-Za-z_.-]*\d)[A-Za-z0-9_.-]{8,}"
+            + rb"(?:(?:sk|pk|rk|ek|gsk|hf|r8|xai|nvapi|pplx|csk|tgp|jina|ghp|glpat|xox[abp]|github_pat)"
+            + rb"[-_](?=[A-Za-z_.-]*\d)[A-Za-z0-9_.-]{8,}"
             + rb"|AIza[A-Za-z0-9_-]{10,})"
         ),
     ),
@@ -61,14 +68,30 @@ _LOOKS: tuple[tuple[str, re.Pattern[bytes]], ...] = (
     ),
     ("a request id", re.compile(_NOT_BEFORE + rb"req[-_](?=[A-Za-z-]*\d)[A-Za-z0-9-]{8,}")),
     (
+        "a credential in a URL",
+        re.compile(
+            rb"(?<=[?&])(?P<before>[\w-]*(?:key|token|secret|signature|password)=)(?P<value>[^&#\s\"'\\<>]+)", re.I
+        ),
+    ),
+    (
         "a field that names an account",
         re.compile(
-            rb'(?<=")(?P<before>(?:user_id|account_id|org_id|organization_id|organization|project_id|api_key'
-            rb'|access_token|request_id)"\s*:\s*")(?P<value>[^"\\]+)(?=")'
+            rb'(?<=")(?P<before>(?:user_id|account_id|org_id|organization_id|organization|project_id|api[-_]?key'
+            rb"|access_token|refresh_token|id_token|client_secret|secret_key|secret_access_key|private_key|password"
+            rb'|request_id)"\s*:\s*")(?P<value>(?:[^"\\]|\\.)+)(?=")',
+            re.I,
         ),
     ),
 )
-_ACCOUNT_PATH = re.compile(r"(?<=/accounts/)[^/?#]+")
+_ACCOUNT_PATH = re.compile(r"(?:(?<=/accounts/)|(?<=/projects/)|(?<=/organizations/)|(?<=/subscriptions/))[^/?#]+")
+_HIDDEN = rb"(?:[a-z_]+_)?(?:secret|passw(?:or)?d|token|assertion|api_?key)"
+_FORMS = {
+    "application/x-www-form-urlencoded": re.compile(
+        rb"(?:(?<=^)|(?<=&))(?P<before>" + _HIDDEN + rb"=)(?P<value>[^&\s]+)", re.I
+    ),
+    "multipart/form-data": re.compile(rb'(?<=name=")(?P<before>' + _HIDDEN + rb'"\r\n\r\n)(?P<value>[^\r\n]+)', re.I),
+}
+"""Of a form: what is given for a token, and the token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +122,17 @@ class Scrubber:
         asked = self.asked(recording.asked, found)
         said = recording.said
         headers = tuple(
-            (name, self._text(value, secrets, f"answer header {name}", found))
+            (name, self._said(name, value, secrets, found))
             for name, value in said.headers
             if self._is_kept(name, found)
         )
         body = self._bytes(said.body, secrets, "answer body", found)
         return Recording(asked, replace(said, headers=headers, body=body)), found
+
+    def _said(self, name: str, value: str, secrets: tuple[str, ...], found: list[Finding]) -> str:
+        if name == "location":
+            return self._url(value, secrets, found, "answer header location")
+        return self._text(value, secrets, f"answer header {name}", found)
 
     def asked(self, asked: Asked, found: list[Finding] | None = None) -> Asked:
         """The request as it is written, and as a new one is compared with it."""
@@ -117,14 +145,19 @@ class Scrubber:
             asked.method,
             self._url(asked.url, secrets, findings),
             {name: value for name, value in asked.headers.items() if name in _ASKED},
-            self._bytes(asked.body, secrets, "request body", findings),
+            self._form(asked, self._bytes(asked.body, secrets, "request body", findings), findings),
         )
+
+    def _form(self, asked: Asked, body: bytes, found: list[Finding]) -> bytes:
+        """The body; of a form, without what its fields are named to hide."""
+        pattern = _FORMS.get(asked.headers.get("content-type", "").partition(";")[0].strip().lower())
+        return body if pattern is None else _replaced(pattern, body, "request body", "a credential", found)
 
     def secrets_of(self, asked: Asked) -> tuple[str, ...]:
         """What this request carried as credentials, longest first, and what is known anyway."""
-        own = {_SCHEME.sub("", asked.headers.get(name, "")) for name in _CREDENTIALS}
+        own = {one for name, value in asked.headers.items() for one in _carried(name, value)}
         own |= {unquote_plus(value) for name, value in _pairs(asked.parts.query) if _SECRET_QUERY.search(name)}
-        spelt = {form for secret in own | self._known for form in (secret, quote_plus(secret), quote(secret))}
+        spelt = {form for secret in own | self._known for form in _spellings(secret)}
         long_enough = {form for form in spelt if len(form) >= SHORTEST_SECRET and form != MASK}
         return tuple(sorted(long_enough, key=len, reverse=True))
 
@@ -135,12 +168,12 @@ class Scrubber:
             found.append(Finding(f"answer header {name}", "names an account"))
         return name in self._kept or name.startswith(_SAID_PREFIXES)
 
-    def _url(self, url: str, secrets: tuple[str, ...], found: list[Finding]) -> str:
+    def _url(self, url: str, secrets: tuple[str, ...], found: list[Finding], where: str = "URL") -> str:
         before, mark, query = url.partition("?")
-        before = self._text(before, secrets, "URL", found)
+        before = self._text(before, secrets, where, found)
         hidden = _ACCOUNT_PATH.sub(MASK, before)
         if hidden != before:
-            found.append(Finding("URL", "names an account"))
+            found.append(Finding(where, "names an account"))
         shown = []
         for name, value in _pairs(query):
             if _SECRET_QUERY.search(name) and value != MASK:
@@ -169,19 +202,40 @@ class Scrubber:
         return b"".join(pieces)
 
 
+def _carried(name: str, value: str) -> Iterable[str]:
+    """The credentials that a header of that name carries."""
+    bare = _SCHEME.sub("", value)
+    if name == "cookie":
+        yield from (part.partition("=")[2] for part in value.split("; ") if len(part.partition("=")[2]) >= _LONG)
+    elif name in _CREDENTIALS:
+        yield bare
+        if value[:6].lower() == "basic ":
+            with contextlib.suppress(ValueError):
+                yield base64.b64decode(bare, validate=True).decode().partition(":")[2]
+    elif _SECRET_HEADER.search(name) and len(value) >= _LONG:
+        yield bare
+
+
+def _spellings(secret: str) -> tuple[str, ...]:
+    return secret, quote_plus(secret), quote(secret), secret.replace("/", "\\/")
+
+
 def _looked_through(piece: bytes, where: str, found: list[Finding]) -> bytes:
     for what, pattern in _LOOKS:
-
-        def masked(match: re.Match[bytes], what: str = what) -> bytes:
-            named = match.groupdict()
-            value = named.get("value") or match.group()
-            if MASK.encode() in value:
-                return match.group()
-            found.append(Finding(where, what))
-            return (named.get("before") or b"") + MASK.encode()
-
-        piece = pattern.sub(masked, piece)
+        piece = _replaced(pattern, piece, where, what, found)
     return piece
+
+
+def _replaced(pattern: re.Pattern[bytes], piece: bytes, where: str, what: str, found: list[Finding]) -> bytes:
+    def masked(match: re.Match[bytes]) -> bytes:
+        named = match.groupdict()
+        value = named.get("value") or match.group()
+        if MASK.encode() in value:
+            return match.group()
+        found.append(Finding(where, what))
+        return (named.get("before") or b"") + MASK.encode()
+
+    return pattern.sub(masked, piece)
 
 
 def _pairs(query: str) -> list[tuple[str, str]]:

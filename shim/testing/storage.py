@@ -7,6 +7,8 @@ whole, so that a reader never sees half of one.
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -25,7 +27,25 @@ VERSION = 1
 SYNTHETIC = "synthetic"
 RECORDED = "recorded"
 _BREAKS = frozenset("\x85\u2028\u2029")
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_Safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_PYTHON = "tag:yaml.org,2002:python/"
+_OF_OLD_HTTPX = "status_code"
+
+
+class _Loader(_Safe):  # type: ignore[misc]
+    """Reads what old vcrpy wrote for texts of Python 2 and for uploads; makes no other objects."""
+
+
+def _upload(loader: Any, node: Any) -> Any:
+    """The bytes of a `BytesIO`, the first thing of its state."""
+    return loader.construct_mapping(node, deep=True)["state"][0]
+
+
+_Loader.add_constructor(f"{_PYTHON}unicode", lambda loader, node: loader.construct_scalar(node))
+_Loader.add_constructor(f"{_PYTHON}str", lambda loader, node: loader.construct_scalar(node))
+_Loader.add_constructor(f"{_PYTHON}bytes", lambda loader, node: loader.construct_yaml_binary(node))
+_Loader.add_constructor(f"{_PYTHON}tuple", lambda loader, node: loader.construct_sequence(node, deep=True))
+_Loader.add_constructor(f"{_PYTHON}object/new:_io.BytesIO", _upload)
 
 
 class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
@@ -50,23 +70,27 @@ def read(path: Path) -> tuple[dict[str, Any], list[Recording]]:
     """What a cassette says of itself, and its recordings. Raises `CassetteError`; `FileNotFoundError` where none is."""
     try:
         document = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+    except IsADirectoryError as error:
+        raise CassetteError(f"{path}: is a folder: name a file in it") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise CassetteError(f"{path}: is no YAML: {error}; record it again, or restore it") from error
     if document is None:
         return {}, []
+    if isinstance(document, list):
+        raise CassetteError(f"{path}: was recorded by vcrpy before 1.0: `python -m vcr.migration {path}` makes it anew")
     if not isinstance(document, dict) or not isinstance(document.get("interactions"), list):
         raise CassetteError(f"{path}: has no list `interactions`: it is no cassette of version {VERSION}")
     if document.get("version") != VERSION:
         raise CassetteError(f"{path}: version {document.get('version')!r}, and this reads version {VERSION}")
+    metadata = dict(document.get("metadata") or {})
     recordings = []
     for number, one in enumerate(document["interactions"], start=1):
         try:
-            recordings.append(_recording(one))
+            recordings.append(_recording(one, is_ours="source" in metadata))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             what = f"{type(error).__name__}: {error}"
             raise CassetteError(f"{path}: interaction {number} cannot be read ({what})") from error
-    metadata = document.get("metadata") or {}
-    return dict(metadata), recordings
+    return metadata, recordings
 
 
 def write(path: Path, metadata: Mapping[str, Any], recordings: Iterable[Recording]) -> None:
@@ -133,31 +157,51 @@ def _written(body: bytes, *, packed: bool = False) -> str | bytes:
     return pack(text) if packed else text
 
 
-def _recording(one: Mapping[str, Any]) -> Recording:
+def _recording(one: Mapping[str, Any], *, is_ours: bool) -> Recording:
     request, response = one["request"], one["response"]
+    if _OF_OLD_HTTPX in response:
+        body, status = response["content"], {"code": response[_OF_OLD_HTTPX]}
+    else:
+        body, status = _content(response["body"]), response["status"]
     asked_headers = {name.lower(): _first(value) for name, value in (request.get("headers") or {}).items()}
     said_headers = tuple(
         (name.lower(), str(value))
         for name, values in (response.get("headers") or {}).items()
         for value in (values if isinstance(values, list) else [values])
     )
-    body = response["body"]["string"]
+    if isinstance(body, str) and not is_ours:  # vcrpy has written many a text that it had decoded, and left the header
+        said_headers = tuple(pair for pair in said_headers if pair[0] != "content-encoding")
     return Recording(
-        Asked(request["method"], request["uri"], asked_headers, _bytes(request.get("body"))),
+        Asked(request["method"], request["uri"], asked_headers, _bytes(request.get("body"), "the request's body")),
         Said(
-            int(response["status"]["code"]),
+            int(status["code"]),
             said_headers,
-            _bytes(unpack(body) if isinstance(body, str) else body),
-            response["status"].get("message") or "",
+            _bytes(unpack(body) if isinstance(body, str) else body, "the answer's body"),
+            status.get("message") or "",
         ),
     )
+
+
+def _content(body: Mapping[str, Any]) -> Any:
+    if "base64_string" in body:
+        return base64.b64decode(body["base64_string"])
+    return body["string"]
 
 
 def _first(value: object) -> str:
     return str(value[0]) if isinstance(value, list) else str(value)
 
 
-def _bytes(body: str | bytes | None) -> bytes:
-    if body is None:
-        return b""
-    return body.encode("utf-8") if isinstance(body, str) else body
+def _bytes(body: object, what: str) -> bytes:
+    """A body as it was sent. One that was written as YAML by hand is JSON."""
+    match body:
+        case None:
+            return b""
+        case bytes():
+            return body
+        case str():
+            return body.encode("utf-8")
+        case dict() | list():
+            return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+        case _:
+            raise ValueError(f"{what} is no text but {body!r}: put it in quotes")

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 from urllib.parse import urlsplit
+from zlib import crc32
 
 from shim._run.system import SystemClock
 from shim.testing.cassette import Cassette, Mode, mode_of
@@ -63,7 +64,9 @@ class use_cassette:  # noqa: N801 - the name that users of vcrpy know
         keep_headers: Collection[str] = (),
         about: Mapping[str, Any] | None = None,
     ) -> None:
-        self._path = None if path is None else Path(path)
+        if callable(path):
+            raise TypeError("use_cassette: write @use_cassette(), with brackets")
+        self._path = None if path is None else Path(path).expanduser()
         self._record = None if record is None else mode_of(record)
         self._hosts = {_base(old): _base(new) for old, new in (hosts or {}).items()}
         self._repeats = repeats
@@ -112,6 +115,8 @@ class use_cassette:  # noqa: N801 - the name that users of vcrpy know
 
     def __call__(self, function: Any) -> Any:
         """Every call of the function opens the cassette anew."""
+        if isinstance(function, classmethod | staticmethod):
+            return type(function)(self(function.__func__))
         for kind, is_it in (("class", inspect.isclass), ("generator", _is_generator)):
             if is_it(function):
                 raise TypeError(
@@ -167,10 +172,22 @@ def _is_generator(function: Any) -> bool:
     return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
+_LONGEST_NAME = 200  # bytes: file systems take 255, and what is written for a moment beside it has a longer one
+
+
 def path_for(file: Path, name: str) -> Path:
-    """The cassette of a function or a test: `cassettes/<file>/<name>.yaml` beside the file that it stands in."""
-    safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name.replace(".<locals>", ""))
-    return file.parent / "cassettes" / file.stem / f"{safe.strip('-')}.yaml"
+    """The cassette of a function or a test: `cassettes/<file>/<name>.yaml` beside the file that it stands in.
+
+    A name that no file can have is written without what it cannot have, and with a number that keeps it apart from
+    others which would be written alike: `test[a/b]` and `test[a-b]` share no cassette.
+    """
+    name = name.replace(".<locals>", "")
+    plain = name.replace("[", "-", 1).removesuffix("]")
+    safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in plain).strip("-")
+    if safe != plain or len(safe.encode()) > _LONGEST_NAME:
+        short = safe.encode()[:_LONGEST_NAME].decode("utf-8", "ignore")
+        safe = f"{short}-{crc32(name.encode('utf-8', 'surrogatepass')):08x}"
+    return file.parent / "cassettes" / file.stem / f"{safe}.yaml"
 
 
 def _base(url: str) -> str:

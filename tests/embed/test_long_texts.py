@@ -68,3 +68,14 @@ def test_a_long_text_that_comes_often_is_measured_once(
     assert measured.count(len(long)) <= 3
     found = embed(_limited(server), ["short", *[long] * 10], dry_run=True)
     assert (found.bad, found.oversize, found.to_embed, found.duplicates) == (10, 10, 1, 0)
+
+
+def test_a_text_is_cut_anew_when_the_model_takes_more(embed: Embed, server: Server, provider: Provider) -> None:
+    texts, notes = ["short", " ".join(f"word{number}" for number in range(200))], []
+    for limit in (20, 40, 40, 20):
+        given = _limited(server)
+        given["families"]["fam"]["routes"][0]["max_input_tokens"] = limit
+        job = embed(given, texts, oversize="truncate")
+        notes.append((job.provenance["note"][1].split(" of ")[0], job.summary().cached))
+    assert notes == [("cut to 20", 0), ("cut to 40", 1), ("cut to 40", 2), ("cut to 20", 2)]
+    assert sorted(provider.asked.values()) == [1, 1, 1]

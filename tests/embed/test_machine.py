@@ -282,6 +282,13 @@ def test_a_text_that_one_route_cannot_serve_goes_to_a_lower_one() -> None:
     assert machine.lanes[1].last_ok_at is not None
 
 
+def test_a_text_that_one_route_gives_no_vector_goes_to_a_lower_one() -> None:
+    machine = _machine(_lane(), _lane("b/m", tier=2), items=8)
+    lost, _ = _play(machine, lambda send: SPOILT if send.route == "a/m" and _has(send, 6) else None)
+    assert lost == []
+    assert machine.lanes[1].rows == 1
+
+
 def test_a_text_that_no_route_can_serve_is_oversize() -> None:
     machine = _machine(_lane(), _lane("b/m"), items=1)
     lost, requests = _play(machine, lambda send: TOO_LONG)

@@ -240,3 +240,19 @@ def test_what_takes_no_faults_is_refused(target: Any) -> None:
 def test_an_unknown_timing_is_refused() -> None:
     with pytest.raises(TypeError, match="tims"):
         faults.rate_limit("a", tims=2)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        (lambda: faults.rate_limit(times=-1), "times: a number of at least 0, not -1"),
+        (lambda: faults.rate_limit(share=20), "share: a probability from 0 to 1, not 20"),
+        (lambda: faults.timeout(seconds=float("nan")), "seconds: a number of at least 0, not nan"),
+        (lambda: faults.hang(waits=-3), "hang: seconds of at least 0, not -3"),
+        (lambda: faults.drip(every=1, size=0), "drip: pieces of at least 1 byte"),
+    ],
+    ids=["times", "a share in per cent", "seconds", "a wait", "a size"],
+)
+def test_what_can_never_be_met_is_refused(word: Callable[[], FaultProfile], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        word()

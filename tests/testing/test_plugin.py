@@ -89,7 +89,7 @@ def test_recorded_once_and_replayed_without_the_server(project: Project, argumen
         assert code == 0, printed
         assert len(lab.seen) == 4
     assert project.cassettes() == [
-        "cassettes/test_it/test_more-three-four.yaml",
+        "cassettes/test_it/test_more-three-four-53c5949b.yaml",
         "cassettes/test_it/test_more-two.yaml",
         "cassettes/test_it/test_one.yaml",
         "shared.yaml",
@@ -115,6 +115,19 @@ def test_what_a_failing_test_recorded_is_not_kept(project: Project) -> None:
         project.write(MARKED, lab.base_url)
         code, _ = project.run("--shim-record=once")
     assert code == 1
+    assert project.cassettes() == []
+
+
+def test_what_a_test_recorded_before_it_was_skipped_is_not_kept(project: Project) -> None:
+    source = """
+@pytest.mark.shim_cassette(hosts=HOSTS)
+def test_half():
+    assert ask("one") == "hello"
+    pytest.skip("no more of it here")
+"""
+    with serve(answers.says("hello")) as lab:
+        project.write(source, lab.base_url)
+        project.run("--shim-record=once")
     assert project.cassettes() == []
 
 

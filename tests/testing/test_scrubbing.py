@@ -78,9 +78,11 @@ def test_more_headers_stay_where_that_is_asked() -> None:
         (f"{URL}?access_token=a%2Fb%2Fc", f"{URL}?access_token=***"),
         ("https://me:secret-word@a.invalid/v1/x", "https://***@a.invalid/v1/x"),
         ("https://a.invalid/accounts/0123456789abcdef/ai/v1/x", "https://a.invalid/accounts/***/ai/v1/x"),
+        ("https://a.invalid/v1/projects/my-project-7/locations", "https://a.invalid/v1/projects/***/locations"),
+        (f"{URL}?code=a1b2c3", f"{URL}?code=***"),
         (URL, URL),
     ],
-    ids=["a key", "a version", "a token", "a password", "an account", "nothing"],
+    ids=["a key", "a version", "a token", "a password", "an account", "a project", "a function's key", "nothing"],
 )
 def test_urls(url: str, expected: str) -> None:
     found, findings = scrubbed(url=url)
@@ -103,6 +105,10 @@ def test_urls(url: str, expected: str) -> None:
         ('{"m":"ya29.made-up_0123456789-0123456789"}', '{"m":"***"}'),
         ('{"m":"AKIAMADEUP0123456789"}', '{"m":"***"}'),
         ('{"m":"see https://me:word@a.invalid/"}', '{"m":"see https://***@a.invalid/"}'),
+        ('{"m":"GET https://a.invalid/?x=1&key=a1b2 failed"}', '{"m":"GET https://a.invalid/?x=1&key=*** failed"}'),
+        ('{"refresh_token":"a1\\"b2"}', '{"refresh_token":"***"}'),
+        ('{"apiKey": "a1b2"}', '{"apiKey": "***"}'),
+        ('{"client_secret":{"value":"ek_68af296e8e40"}}', '{"client_secret":{"value":"***"}}'),
     ],
     ids=[
         "the request's own",
@@ -117,6 +123,10 @@ def test_urls(url: str, expected: str) -> None:
         "google token",
         "aws",
         "URL",
+        "query of a URL",
+        "refresh token",
+        "key of another spelling",
+        "short-lived key",
     ],
 )
 def test_bodies(body: str, expected: str) -> None:
@@ -143,6 +153,50 @@ def test_bodies(body: str, expected: str) -> None:
 def test_what_is_no_secret_stays_byte_for_byte(body: bytes) -> None:
     found, findings = scrubbed(answer=body, request=body)
     assert (found.said.body, found.asked.body, findings) == (body, body, [])
+
+
+@pytest.mark.parametrize(
+    ("headers", "answer"),
+    [
+        ({"x-my-key": "made-up-word"}, b'{"m":"made-up-word"}'),
+        ({"cookie": "a=1; sid=made-up-word"}, b'{"m":"sid=made-up-word"}'),
+        ({"authorization": "Basic " + base64.b64encode(b"me:made-up-word").decode()}, b'{"m":"made-up-word"}'),
+        ({"api-key": "made/up/word"}, b'{"m":"made\\/up\\/word"}'),
+    ],
+    ids=["a header of one's own", "a cookie", "a password", "slashes escaped"],
+)
+def test_what_a_request_carries_is_masked_where_the_answer_repeats_it(headers: dict[str, str], answer: bytes) -> None:
+    found, findings = scrubbed(asked=headers, answer=answer)
+    assert found.said.body.endswith(b'***"}')
+    assert "answer body: repeats a key" in findings
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "expected"),
+    [
+        (
+            "application/x-www-form-urlencoded",
+            b"grant_type=x&client_secret=a1b2&max_tokens=7&password=c3",
+            b"grant_type=x&client_secret=***&max_tokens=7&password=***",
+        ),
+        (
+            "multipart/form-data; boundary=b",
+            b'--b\r\nContent-Disposition: form-data; name="token"\r\n\r\na1b2\r\n--b--\r\n',
+            b'--b\r\nContent-Disposition: form-data; name="token"\r\n\r\n***\r\n--b--\r\n',
+        ),
+        ("text/plain", b"token=a1b2", b"token=a1b2"),
+    ],
+    ids=["a form", "a form in parts", "no form"],
+)
+def test_forms(kind: str, body: bytes, expected: bytes) -> None:
+    found, _ = scrubbed(asked={"content-type": kind}, request=body)
+    assert found.asked.body == expected
+
+
+def test_where_an_answer_sends_one_to_is_masked_as_a_url_is() -> None:
+    found, findings = scrubbed(said=(("location", "/f?X-Amz-Signature=a1b2&x=1"),))
+    assert found.said.headers == (("location", "/f?X-Amz-Signature=***&x=1"),)
+    assert findings == ["query field X-Amz-Signature: a credential"]
 
 
 def test_known_secrets_go_wherever_they_stand() -> None:

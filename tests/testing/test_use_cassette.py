@@ -23,7 +23,7 @@ from shim.testing.deck import DECK
 from shim.testing.pieces import pieces
 from shim.testing.use import path_for, set_default_mode
 from tests.support.answers import chat, chat_events, embeddings, embeds, fails, hangs, says, streams
-from tests.support.faces import MODEL, Face, all_of, configuration, out
+from tests.support.faces import FLAVOURS, MODEL, Face, all_of, configuration, out
 from tests.support.server import Peer, Seen, Server
 
 Serve = Callable[[Any], Server]
@@ -471,12 +471,24 @@ async def test_an_async_function_too(tmp_path: Path) -> None:
     [
         ("test_a", "cassettes/test_x/test_a.yaml"),
         ("TestA.test_b", "cassettes/test_x/TestA.test_b.yaml"),
-        ("test_c[one/two: 3]", "cassettes/test_x/test_c-one-two--3.yaml"),
+        ("test_c[one]", "cassettes/test_x/test_c-one.yaml"),
+        ("test_c[one/two: 3]", "cassettes/test_x/test_c-one-two--3-bef965f1.yaml"),
         ("f.<locals>.g", "cassettes/test_x/f.g.yaml"),
     ],
 )
 def test_where_the_cassette_of_a_test_lies(name: str, expected: str) -> None:
     assert path_for(Path("tests/test_x.py"), name) == Path("tests") / expected
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("test[a/b]", "test[a-b]"), ("test[]", "test"), ("test[-a]", "test[a]"), ("t[" + "a" * 300, "t[" + "a" * 301)],
+    ids=["a slash", "an empty parameter", "a sign", "long names"],
+)
+def test_no_two_tests_share_a_cassette_that_neither_names(names: tuple[str, str]) -> None:
+    paths = {path_for(Path("tests/test_x.py"), name) for name in names}
+    assert len(paths) == 2
+    assert all(len(path.name.encode()) < 230 for path in paths)
 
 
 def test_a_block_needs_a_path_and_a_class_is_no_function() -> None:
@@ -494,6 +506,122 @@ def test_a_block_needs_a_path_and_a_class_is_no_function() -> None:
     for function in (several, several_later):
         with pytest.raises(TypeError, match="is a generator; use a block there"):
             use_cassette("a.yaml")(function)
+
+
+def test_a_decorator_without_brackets_says_what_is_missing() -> None:
+    with pytest.raises(TypeError, match="write @use_cassette\\(\\), with brackets"):
+
+        @use_cassette  # type: ignore[arg-type]
+        def asks() -> None: ...
+
+
+@pytest.mark.parametrize("kind", [staticmethod, classmethod])
+def test_methods_of_a_class_are_decorated_in_either_order(kind: Any, tmp_path: Path) -> None:
+    write(tmp_path / "a.yaml", "a")
+
+    class Asks:
+        outside = use_cassette(tmp_path / "a.yaml")(kind(lambda *_: ask("a")))
+        inside = kind(use_cassette(tmp_path / "a.yaml")(lambda *_: ask("a")))
+
+    assert (Asks.outside(), Asks().inside()) == ("a", "a")
+
+
+def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write(Path("~/a.yaml"), "a")
+    with use_cassette("~/a.yaml"):
+        assert ask("a") == "a"
+    assert (tmp_path / "a.yaml").exists()
+
+
+@pytest.mark.parametrize("library", FLAVOURS.values(), ids=FLAVOURS)
+def test_a_redirect_within_a_renamed_server_is_followed_in_the_replay(library: Any, tmp_path: Path) -> None:
+    places: list[str] = []
+
+    def script(request: Seen, peer: Peer) -> None:
+        if request.path.endswith("/old"):
+            peer.answer(307, b"", [("location", f"{places[-1]}/new")])
+        else:
+            peer.answer(200, b"moved")
+
+    for mode in ("once", "none"):  # on another port each time
+        with Server(script) as server:
+            places.append(server.base_url)
+            hosts = {server.base_url: "http://lab.invalid"}
+            with use_cassette(tmp_path / "a.yaml", record=mode, hosts=hosts):
+                answer = library.post(f"{server.base_url}/old", follow_redirects=True)
+            assert (answer.text, len(server.seen)) == ("moved", 2 if mode == "once" else 0)
+
+
+@pytest.mark.parametrize("library", FLAVOURS.values(), ids=FLAVOURS)
+@pytest.mark.parametrize(
+    ("encoding", "body"),
+    [("x-snappy", b"\x01packed"), ("gzip", b"not gzip")],
+    ids=["an encoding that nobody knows", "an encoding that is not so"],
+)
+def test_what_cannot_be_decoded_replays_as_it_came(library: Any, encoding: str, body: bytes, tmp_path: Path) -> None:
+    def outcome(url: str) -> Any:
+        try:
+            answer = library.get(url)
+        except library.DecodingError:
+            return "undecodable"
+        return answer.content, answer.headers["content-encoding"]
+
+    server = Server(lambda _, peer: peer.answer(200, body, [("content-encoding", encoding)]))
+    with server, use_cassette(tmp_path / "a.yaml", record="once"):
+        live = outcome(server.base_url)
+    with use_cassette(tmp_path / "a.yaml"):
+        assert outcome(server.base_url) == live
+
+
+@pytest.mark.parametrize("library", FLAVOURS.values(), ids=FLAVOURS)
+async def test_an_application_in_this_process_runs_and_what_it_asks_for_is_replayed(
+    library: Any, tmp_path: Path
+) -> None:
+    write(tmp_path / "a.yaml", "a")
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": ask("a").encode()})
+
+    transport = library.ASGITransport(app=application)
+    with use_cassette(tmp_path / "a.yaml", all_used=True):
+        async with library.AsyncClient(transport=transport, base_url="http://app.invalid") as client:
+            assert (await client.get("/")).text == "a"
+        with library.Client(transport=library.MockTransport(lambda _: library.Response(299))) as client:
+            assert client.get("http://app.invalid/").status_code == 299
+
+
+@pytest.mark.parametrize("mode", ["sequential", "hedged", "race"])
+async def test_an_unrecorded_request_ends_the_call_in_every_mode(face: Face, mode: str, tmp_path: Path) -> None:
+    config = configuration("chat", "https://a.invalid/v1", "https://b.invalid/v1", policy={"mode": mode})
+    with use_cassette(tmp_path / "a.yaml"), pytest.raises(UnrecordedRequest):
+        await asyncio.wait_for(chat_with(face.client(config)), 10)
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_an_unrecorded_request_ends_a_dataset_job(is_async: bool, tmp_path: Path) -> None:
+    config = configuration("embedding", "https://a.invalid/v1", policy={"space_check": False})
+
+    async def embed_later() -> None:
+        async with shim.AsyncOpenAI(router=config) as client:
+            await client.embed(["a"], store=tmp_path / "store")
+
+    def embed_now() -> None:
+        with shim.OpenAI(router=config) as client:
+            client.embed(["a"], store=tmp_path / "store")
+
+    with use_cassette(tmp_path / "a.yaml"), pytest.raises(UnrecordedRequest):
+        asyncio.run(embed_later()) if is_async else embed_now()
+
+
+@pytest.mark.parametrize("library", FLAVOURS.values(), ids=FLAVOURS)
+def test_headers_beyond_ascii_replay(library: Any, tmp_path: Path) -> None:
+    for mode in ("once", "none"):
+        with Server(lambda _, peer: peer.answer(200, b"{}", [("server", "caf\xe9")])) as server:
+            hosts = {server.base_url: "http://lab.invalid"}
+            with use_cassette(tmp_path / "a.yaml", record=mode, hosts=hosts):
+                assert library.get(server.base_url).headers["server"] == "café"
 
 
 def test_a_request_that_comes_when_all_are_closed_goes_its_way(tmp_path: Path) -> None:
