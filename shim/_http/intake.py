@@ -12,6 +12,8 @@ from shim._run.exchange import Exchange, Reply
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _WHOLE = frozenset({"application/json", "application/problem+json", "text/html", "application/xhtml+xml"})
+_OPENINGS = (b"{", b"[", b"<")
+"""How an answer begins that is no stream of events: JSON or a page."""
 MOST_BYTES = 1 << 30
 """Larger answers are refused: 1 GiB is about 40,000 vectors of 1,536 numbers as JSON."""
 
@@ -77,8 +79,10 @@ def is_live(exchange: Exchange, status: int, headers: Mapping[str, str]) -> bool
     watch = exchange.watch
     if watch is None or not 200 <= status < 300 or status == 204:
         return False
+    if not watch.takes_anything:
+        return True  # many servers send events under another name, or none: the watch tells what they are
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    return kind not in _WHOLE  # many servers send events under another name, or none: the watch tells what they are
+    return kind not in _WHOLE
 
 
 def whole(response: Any, headers: Mapping[str, str], at: float) -> Reply:
@@ -106,11 +110,13 @@ def too_large(headers: Lowered, status: int) -> Outcome | None:
 def opened(watch: StreamWatch, response: Any, headers: Mapping[str, str], at: float | None, live: object) -> Reply:
     """The reply of a stream that was read up to its first content, an error, or its end."""
     status = response.status_code
+    reason = None if watch.committed else watch.close()
     if watch.error is not None:
         return Reply(Outcome(status, headers), at, response=response, error=(watch.error.data, watch.error.event))
-    if not watch.committed:
-        reason = watch.close() or "empty"
-        return Reply(
-            Outcome(status, headers, fault=Fault.PROTOCOL, detail=f"the stream ended before any content ({reason})"), at
-        )
+    if reason is not None:
+        body = watch.unsent().removeprefix(_BYTE_ORDER_MARK)
+        if body.lstrip()[:1] in _OPENINGS:
+            return Reply(Outcome(status, headers, body), at, response=response)
+        said = f"the stream ended before any content ({reason})"
+        return Reply(Outcome(status, headers, fault=Fault.PROTOCOL, detail=said), at)
     return Reply(Outcome(status, headers), at, live=live, response=response)

@@ -70,6 +70,10 @@ BEFORE: dict[str, Script] = {
     "a break before content": _role_then(lambda peer: peer.close()),
     "a stall before content": _role_then(lambda peer: peer.hang()),
     "pings for ever": _pings_for_ever,
+    "content, and an end before its line end": answers.streams([event(chunk("Hel")).rstrip()]),
+    "JSON instead of a stream": lambda request, peer: peer.answer(
+        200, b' {"error": {"message": "overloaded"}}', [("content-type", "text/event-stream")]
+    ),
     "a page instead of a stream": lambda request, peer: peer.answer(
         200, b"<html><title>Login</title></html>", [("content-type", "text/html")]
     ),
@@ -116,6 +120,25 @@ BYTES: dict[str, list[bytes]] = {
     "all at once": [b"".join(chat_events())],
     "no blank line at the end": [*chat_events()[:-1], b"data: [DONE]\n"],
 }
+
+
+NUMBERED = [b"id: 7\n" + part for part in chat_events()]
+ODD: dict[str, list[bytes]] = {
+    "empty data": [b"data:\n\n", *chat_events()[:2], b"data: \n\n", *chat_events()[2:]],
+    "a time to reconnect": [b"retry: 3000\n\n", *chat_events()],
+    "a name without data": [*chat_events()[:2], b"event: ping\n\n", *chat_events()[2:]],
+    "comments after an id": [NUMBERED[0], PING, *NUMBERED[1:3], PING, b"\n\n", *NUMBERED[3:]],
+    "no line end after the last event": [*chat_events()[:-2], chat_events()[-2].rstrip()],
+}
+
+
+@pytest.mark.parametrize("kind", ["text/event-stream", "application/json", "text/html", "text/plain"])
+@pytest.mark.parametrize("parts", ODD.values(), ids=ODD)
+async def test_odd_streams_are_read_to_their_end(face: Face, serve: Serve, parts: list[bytes], kind: str) -> None:
+    """The official client alone fails on all of these, or overlooks their end."""
+    server = serve(answers.streams(parts, [("content-type", kind)]))
+    chunks = await all_of(await open_stream(face.client(configuration("chat", server))))
+    assert (text_of(chunks), chunks[-1].choices[0].finish_reason) == ("Hello", "stop")
 
 
 @pytest.mark.parametrize("parts", BYTES.values(), ids=BYTES)
