@@ -127,10 +127,14 @@ _SAYS_TOO_LONG = (
 )
 _SAYS_UNSUPPORTED = (
     r"matryoshka|extra_forbidden|Extra inputs are not permitted|unexpected keyword argument|does not support parameter"
+    r"|extra fields not permitted|Additional properties are not allowed|Unrecogni[sz]ed keys?"
+    # What the SDKs add of themselves, however a server words that it does not take it.
+    r"|encoding[_ ]formats?|stream_options"
     r"|(?:unknown|unsupported|unrecogni[sz]ed) (?:parameter|value|request argument|name|field)"
 )
 _SAYS_LACKS = (
-    r"(?:does|do) not support|(?:is|are) not a multimodal model|not enabled for (?:this )?models?[\w/.-]*"
+    r"(?:is|are) (?:not (?:yet |currently )?supported|unsupported)"
+    r"|(?:does|do) not support|(?:is|are) not a multimodal model|not enabled for (?:this )?models?[\w/.-]*"
     r"|(?:is|are) not (?:supported|enabled) (?:with|for|by|on|in) (?:this|the|models?)[\w/ .-]*"
 )
 _CODES_LOST = (
@@ -237,6 +241,7 @@ ROWS: tuple[Row, ...] = (
     _row("*", 400, OVERLOADED, text=r"DEGRADED function"),
     _row("*", (500, 503), TOO_LONG, text=_SAYS_OVER_CONTEXT),
     _row("*", 500, LACKS, text=r"image input is not supported"),
+    _row("*", (400, 422), UNSUITED, "html"),  # a page is a gateway's word, not the provider's
     _row("*", 400, UNSUITED, text=r"could not parse the JSON body"),
     _row("*", (400, 404, 410), LOST, text=_SAYS_LOST),
     _row("*", REFUSED, TOO_MANY, text=_SAYS_TOO_MANY),

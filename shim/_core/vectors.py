@@ -114,15 +114,16 @@ def read(body: bytes, wanted: Wanted) -> Embedded | Judgement:
 
     No vectors are a good answer to no inputs.
 
-    Transient (reasons `malformed`, `short_answer`, `long_answer`, `bad_index`, `null_vector`, `ragged`, `undecodable`,
-    `token_matrix`, `not_finite`, `zero_vector`, `implausible`): the next attempt may be good. Broken (`wrong_length`):
-    every vector has the same other length, or is float64 or int8; the route is misconfigured.
+    Transient (reasons `malformed`, `no_vectors`, `short_answer`, `long_answer`, `bad_index`, `null_vector`, `ragged`,
+    `undecodable`, `token_matrix`, `not_finite`, `zero_vector`, `implausible`): the next attempt may be good. Broken
+    (`wrong_length`): every vector has the same other length, or is float64 or int8; the route is misconfigured.
     """
     answer = parse(body)
     if isinstance(answer, Judgement):
         return answer
     if len(answer.data) != wanted.count:
         reason = "short_answer" if len(answer.data) < wanted.count else "long_answer"
+        reason = reason if answer.data else "no_vectors"
         return spoilt(reason, f"{len(answer.data)} vectors for {wanted.count} inputs")
     if wanted.count == 0:
         return _embedded(answer, _Block(wanted.truncate_to or wanted.dimensions or 0), (), wanted)

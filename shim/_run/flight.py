@@ -10,7 +10,7 @@ from shim._core.call import FOREVER, Action, Cancel, End, Finish, Machine, Start
 from shim._core.health import release
 from shim._core.outcome import Fault, Judgement, Outcome
 from shim._core.plan import Plan, make_plan
-from shim._core.prepare import DROPPABLE, own_secrets
+from shim._core.prepare import DROPPABLE, may_drop, own_secrets
 from shim._core.request import Request
 from shim._core.state import about_state
 from shim._core.wording import mask_secrets
@@ -371,7 +371,7 @@ class Flight:
         if rejected == "dimensions" and running.slot.family.config.matryoshka:
             dropped.add(rejected)  # from the next call on this route is cut locally
             return False
-        if rejected not in DROPPABLE or rejected not in self.request.fields:
+        if rejected not in DROPPABLE or not may_drop(rejected, self.request.fields):
             return False
         dropped.add(rejected)
         return True

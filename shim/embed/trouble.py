@@ -46,7 +46,7 @@ class Failure:
 _BAD_VECTORS = frozenset(
     {
         "null_vector", "zero_vector", "not_finite", "implausible", "undecodable", "token_matrix", "ragged",
-        "short_answer", "long_answer", "bad_index", "wrong_length",
+        "no_vectors", "short_answer", "long_answer", "bad_index", "wrong_length",
     }
 )  # fmt: skip
 _VALIDATION = re.compile(

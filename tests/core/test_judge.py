@@ -479,6 +479,17 @@ REJECTS = [
     ("xAI", 400, {"error": "Model x does not support parameter reasoningEffort."}, "reasoningEffort"),
     ("Gemini", 400, [_error('Invalid JSON payload received. Unknown name "foo": Cannot find field.')], "foo"),
     ("vLLM", 400, {"object": "error", "message": "Model x does not support matryoshka representation"}, "dimensions"),
+    ("a value of ours", 400, _error("encoding_format: base64 is not supported"), "encoding_format"),
+    ("a choice of values", 400, _error("Invalid value for 'encoding_format'. Allowed: ['float']"), "encoding_format"),
+    ("in plain words", 422, _error("Only float encoding format is supported"), "encoding_format"),
+    ("zod", 400, _error("Unrecognized key(s) in object: 'stream_options'"), "stream_options"),
+    ("JSON schema", 400, _error("Additional properties are not allowed ('encoding_format')"), "encoding_format"),
+    (
+        "pydantic's list of one value",
+        422,
+        {"detail": [{"type": "literal_error", "loc": ["body", "encoding_format"], "msg": "Input should be 'float'"}]},
+        "encoding_format",
+    ),
 ]
 
 
@@ -486,6 +497,19 @@ REJECTS = [
 def test_a_refused_parameter_is_named(status: int, body: object, name: str) -> None:
     judged = _judge(status, body)
     assert (judged.verdict, judged.scope, judged.rejects) == (CANNOT, Scope.REQUEST, name)
+
+
+@pytest.mark.parametrize(
+    "said", ["property 'top_k' is unsupported", "logit_bias is not supported", "extra fields not permitted"]
+)
+def test_what_one_host_does_not_take_another_may(said: str) -> None:
+    judged = _judge(400, _error(said))
+    assert (judged.verdict, judged.scope, judged.rejects) == (CANNOT, Scope.REQUEST, None)
+
+
+@pytest.mark.parametrize("status", [400, 422])
+def test_a_page_is_a_gateways_word_and_not_the_requests_fault(status: int) -> None:
+    assert _judge(status, b"<html><title>400 Bad Request</title></html>").verdict is CANNOT
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def test_an_index_that_makes_pairing_a_guess_is_judged(indexes: list[Any]) -> No
 
 TRANSIENT = {
     "a row too few": (answer(ROWS[:2]), "short_answer", "2 vectors for 3 inputs"),
-    "no rows": (answer([]), "short_answer", "0 vectors"),
+    "no rows": (answer([]), "no_vectors", "0 vectors"),
     "a row too many": (answer([*ROWS, ROWS[0]]), "long_answer", "4 vectors"),
     "rows of two lengths": (answer([ROWS[0], ROWS[1][:3], ROWS[2]]), "ragged", "row 1 has 3"),
     "payloads of two lengths": (answer([b64(ROWS[0]), b64(ROWS[1]), b64(ROWS[2][:3])]), "ragged", "row 2 has 12"),
