@@ -100,6 +100,10 @@ def _wrong_with(key: str) -> str:
         return "is empty; set it or remove it"
     if key != key.strip():
         return "begins or ends with white space; remove it"
+    if key.lower().startswith("bearer "):
+        return "begins with 'Bearer'; write the key alone"
+    if key[0] == key[-1] and key[0] in "'\"":
+        return "stands in quotes of its own; remove them"
     if any(ord(char) < 0x20 or 0x7F <= ord(char) < 0xA0 for char in key):
         return "holds control characters; copy it again"
     if any(ord(char) > 0xFF for char in key):

@@ -14,6 +14,8 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _WHOLE = frozenset({"application/json", "application/problem+json", "text/html", "application/xhtml+xml"})
 _OPENINGS = (b"{", b"[", b"<")
 """How an answer begins that is no stream of events: JSON or a page."""
+_SHORTEST = 1e-3
+"""Seconds. Sockets round less to none, which means not to wait at all and fails as if nobody listened."""
 MOST_BYTES = 1 << 30
 """Larger answers are refused: 1 GiB is about 40,000 vectors of 1,536 numbers as JSON."""
 
@@ -27,7 +29,7 @@ class Limits(dict[str, float]):
     __slots__ = ("_connect", "_now", "_until", "has_connected", "is_aborted")
 
     def __init__(self, until: float, connect: float, now: Any) -> None:
-        left = max(until - now(), 1e-6)
+        left = max(until - now(), _SHORTEST)
         super().__init__(connect=min(connect, left), read=left, write=left, pool=left)  # for those who copy it
         self._until = until
         self._connect = connect
@@ -38,12 +40,12 @@ class Limits(dict[str, float]):
 
     def get(self, key: str, default: Any = None) -> Any:
         if self.is_aborted:
-            return 1e-6
-        left = max(self._until - self._now(), 1e-6)
+            return _SHORTEST
+        left = max(self._until - self._now(), _SHORTEST)
         if key != "connect":
             return left
         self.has_connected = True
-        return min(left, self._connect)
+        return min(left, max(self._connect, _SHORTEST))
 
 
 class Lowered(Mapping[str, str]):

@@ -81,7 +81,9 @@ def exchange_of(
     return Exchange(prepared, running.until, running.watch, idle, connect, provider=route.provider, model=route.model)
 
 
-def was_rushed(running: Running) -> bool:
-    """Whether the caller's own deadline left less time than the route is known to need: nobody's failure."""
+def was_rushed(running: Running, patience: float) -> bool:
+    """Whether the caller's own deadline left less time than the route is known to need: nobody's failure.
+
+    `patience` is the policy's limit in seconds: what it ends is a failure, also where whole streams take longer."""
     usual = running.slot.route.health.percentile(0.95)
-    return usual is not None and running.until - running.started < usual
+    return usual is not None and running.until - running.started < min(usual, patience)

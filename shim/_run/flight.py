@@ -23,9 +23,9 @@ from shim._run.ledger import Ledger, Won
 from shim._run.records import Running
 from shim._run.shared import Shared
 from shim.config import FamilyConfig
-from shim.events import Attempt, Call, CallFinished, CallStarted, Ending, Kind, Verdict
+from shim.events import Attempt, Call, CallFinished, CallStarted, Ending, Kind, Scope, Verdict
 
-_LIMITS = (Fault.TIMEOUT, Fault.FIRST_CHUNK_TIMEOUT)
+_LIMITS = (Fault.TIMEOUT, Fault.FIRST_CHUNK_TIMEOUT, Fault.CONNECT_TIMEOUT)
 _ENDINGS = {
     End.OK: Ending.OK,
     End.FATAL: Ending.REFUSED,
@@ -48,6 +48,7 @@ class Flight:
         "_ledger",
         "_machine",
         "_options",
+        "_patience",
         "_plan",
         "_running",
         "_shared",
@@ -78,6 +79,7 @@ class Flight:
         self._ledger = Ledger(board.bus, self.id, request.kind)
         self._shared = Shared(self._plan.slots, board.families[family.name], self._clock)
         limits = limits_of(family, request, self._plan.slots, options, self.started)
+        self._patience = limits.attempt_timeout
         self._machine = Machine(self._plan.lanes, limits, self._shared, self._clock.jitter)
 
     # -- steps
@@ -133,8 +135,8 @@ class Flight:
         judged = result if isinstance(result, Judgement) else self._judge(running, self.request, result)
         embedded = judged if isinstance(judged, vectors.Embedded) else None
         judgement = judged if isinstance(judged, Judgement) else OK
-        if judgement.counts and reply.outcome.fault in _LIMITS and was_rushed(running):
-            judgement = replace(judgement, counts=False)
+        if judgement.counts and reply.outcome.fault in _LIMITS and was_rushed(running, self._patience):
+            judgement = replace(judgement, counts=False, scope=Scope.REQUEST)  # nor a reason to leave it alone
         now = self._clock.now()
         with self._board.lock:
             if embedded is not None:
@@ -178,8 +180,11 @@ class Flight:
 
     def judge_stream(self, number: int, outcome: Outcome, event: str | None) -> Judgement:
         """The judgement on the stream that won and then failed."""
-        slot = self._judged[number].running.slot
-        return judge_stream(slot, outcome, event, now=self._clock.wall(), known=self.secrets)
+        slot, hurry = self._judged[number].running.slot, self._options.read_timeout
+        judged = judge_stream(slot, outcome, event, now=self._clock.wall(), known=self.secrets)
+        if outcome.fault is Fault.STALL and hurry is not None and hurry < self.family.policy.idle_timeout:
+            return replace(judged, counts=False, scope=Scope.REQUEST)
+        return judged
 
     def stream_ended(self, number: int, failure: Judgement | None, *, interrupted: bool) -> None:
         """The stream that won is over. `failure` tells how it broke, None for a good end or a caller that closed it."""

@@ -71,6 +71,22 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Any) -> None:
         shim.OpenAI(router=str(tmp_path / "nowhere.toml"))
 
 
+# -- texts
+
+
+@pytest.mark.parametrize("text", ["half \ud83d pair", ["fine", "half \ud83d pair"]], ids=["a text", "one of a list"])
+async def test_half_a_surrogate_pair_is_named_and_sent_to_nobody(face: Face, serve: Serve, text: Any) -> None:
+    server = serve(answers.embeds())
+    client = face.client(configuration("embedding", server))
+    place = "input" if isinstance(text, str) else r"input\[1\]"
+    with pytest.raises(UnicodeEncodeError, match=rf"{place} holds the lone surrogate U\+D83D at character 5"):
+        await out(client.embeddings.create(model=MODEL, input=text))
+    chat = face.client(configuration("chat", server))
+    with pytest.raises(UnicodeEncodeError, match=r"messages\[0\]\.content holds the lone surrogate"):
+        await out(chat.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "\ud83d"}]))
+    assert server.seen == []
+
+
 # -- models
 
 
