@@ -145,6 +145,8 @@ class Flight:
             if reply.live is None:  # the permits of a stream come back when it ends
                 self._shared.put_down(running, judgement, now)
                 del self._running[number]
+            else:
+                self._shared.prove(running, now)
             actions = self._machine.on_verdict(number, judgement.verdict, judgement.scope, now, again=again)
             actions = self._admit(actions, now)
         won = Won(running, reply, judgement, embedded)

@@ -14,6 +14,7 @@ import pytest
 
 import shim
 from shim.events import BreakerState, Ending, Verdict
+from shim.testing import FakeClock
 from tests.support import answers
 from tests.support.answers import DONE, chat_events, chunk, event
 from tests.support.faces import HELLO, MODEL, Both, Face, all_of, configuration, each, out
@@ -264,6 +265,28 @@ async def test_the_stream_helper_raises_as_well(plain: Face, serve: Serve) -> No
         async with Both(client.chat.completions.stream(model=MODEL, messages=HELLO)) as stream:
             await all_of(stream)
     assert caught.value.partial == "Hello"
+
+
+async def test_a_stream_that_answers_is_a_probe_that_succeeded(face: Face, serve: Serve) -> None:
+    """While it lasts, or is held by somebody who does not read on, the others need not wait."""
+    turn: list[Script] = [answers.fails(500), _content_and_hang([]), answers.says()]
+
+    def script(request: Seen, peer: Peer) -> None:
+        turn.pop(0)(request, peer)
+
+    clock, policy = FakeClock(), {"breaker": {"failures": 1}}
+    router = shim.Router(configuration("chat", serve(script), serve(answers.says()), policy=policy), clock=clock)
+    client = face.client(router)
+    await out(client.chat.completions.create(model=MODEL, messages=HELLO))
+    assert breaker(client).state is BreakerState.OPEN
+    clock.advance(10.0)
+    held = await open_stream(client)
+    answer = await out(client.chat.completions.create(model=MODEL, messages=HELLO))
+    assert [call.attempts[0].provider for call in client.router.calls] == ["a", "a"]
+    assert shim.attempts(answer)[0].provider == "a"
+    assert in_flight(client) == 1
+    await out(held.close())
+    assert in_flight(client) == 0
 
 
 # -- the reader goes away
