@@ -201,6 +201,8 @@ WAYS_TO_BE_BAD = [
     ("  ", "is empty; set it or remove it"),
     ("k\n", "begins or ends with white space; remove it"),
     (" k", "begins or ends with white space; remove it"),
+    ("$MY_KEY", "is the name of a variable, not its value; write ${MY_KEY}"),
+    ("os.environ/MY_KEY", "is the name of a variable, not its value; write ${MY_KEY}"),
     ("Bearer k", "begins with 'Bearer'; write the key alone"),
     ("'k'", "stands in quotes of its own; remove them"),
     ("sec\x00ret", "holds control characters; copy it again"),

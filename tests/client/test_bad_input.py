@@ -41,6 +41,14 @@ WRONG: dict[str, tuple[Any, list[str]]] = {
         ["providers.a.base_url", "scheme", "https://"],
     ),
     "a URL without TLS": (config({**GOOD, "base_url": "http://a.invalid/v1"}), ["providers.a.base_url", "https"]),
+    "a URL of an endpoint": (
+        config({**GOOD, "base_url": "https://a.invalid/v1/chat/completions/"}),
+        ["providers.a.base_url", "/chat/completions", "leave that out"],
+    ),
+    "a parameter that JSON cannot hold": (
+        config(routes=[{"provider": "a", "model": "m", "params": {"top_k": object()}}]),
+        ["families.fam.routes[0].params", "top_k", "object"],
+    ),
     "a negative timeout": (config(policy={"attempt_timeout": -1}), ["families.fam.policy.attempt_timeout", "-1"]),
     "an unknown mode": (config(policy={"mode": "fast"}), ["families.fam.policy.mode", "fast", "race"]),
     "an embedding family with fallback": (
