@@ -181,11 +181,18 @@ def count_inputs(raw: Raw | None) -> int:
 
 _PART = re.compile(rb'((?<!file)name="?model"?\r\n(?:[^\r\n]+\r\n)*\r\n)([^\r\n]*)(\r\n--)', re.IGNORECASE)
 
+_STREAM = re.compile(rb'(?<!file)name="?stream"?\r\n(?:[^\r\n]+\r\n)*\r\ntrue\r\n--', re.IGNORECASE)
+
 
 def multipart_model(body: bytes) -> str | None:
     """The `model` field of a multipart form (RFC 7578), None when it has none."""
     found = _PART.search(body)
     return found.group(2).decode("utf-8", "replace") if found else None
+
+
+def multipart_is_stream(body: bytes) -> bool:
+    """Whether the form asks for a stream: transcriptions and edits of images may."""
+    return _STREAM.search(body) is not None
 
 
 def multipart_with_model(body: bytes, model: str) -> bytes:

@@ -29,6 +29,8 @@ _PREAMBLE = frozenset(
     }
 )
 
+_KEEP_ALIVES = frozenset({"ping", "keepalive"})
+
 EMPTY = "empty"
 NO_FINISH = "no finish"
 HALF_EVENT = "half event"
@@ -52,13 +54,13 @@ class StreamWatch:
     """Watches the body of one streamed answer to `endpoint`, the path below the base URL.
 
     `/chat/completions`, `/completions` and `/responses` are read as server-sent events; of anything else the first byte
-    is content and the end of the body its finish.
+    is content and the end of the body its finish, or where events were announced, the first of them that is no error.
     """
 
     # fmt: off
     __slots__ = (
-        "_done", "_ended", "_held", "_is_responses", "_open", "_parser", "_seen", "_sent", "_tail", "_text", "_unread",
-        "committed", "error", "events", "input_tokens", "output_tokens", "response_id",
+        "_done", "_ended", "_held", "_is_other", "_is_responses", "_open", "_parser", "_seen", "_sent", "_tail",
+        "_text", "_unread", "committed", "error", "events", "input_tokens", "output_tokens", "response_id",
     )
     # fmt: on
 
@@ -72,6 +74,7 @@ class StreamWatch:
         self.response_id: str | None = None
         """The id under which the provider keeps a streamed response, once it was told."""
         self._is_responses = endpoint == _RESPONSES
+        self._is_other = False
         self._unread = endpoint not in _CHOICES and not self._is_responses
         self._parser = SSEParser()
         self._held: list[bytes] = []
@@ -88,6 +91,10 @@ class StreamWatch:
     def takes_anything(self) -> bool:
         """Whether the endpoint's answers are not server-sent events: the first byte of whatever comes is content."""
         return self._unread and not self._done
+
+    def expect_events(self) -> None:
+        """Of an endpoint that takes anything: what comes are events all the same (images, transcripts, speech)."""
+        self._unread, self._is_other = False, True
 
     @property
     def finished(self) -> bool:
@@ -132,7 +139,7 @@ class StreamWatch:
         self._read_unended()
         if self.error is not None:
             return self.error.reason
-        if self.finished:
+        if self.finished or (self._is_other and self.committed and not self._parser.pending.strip()):
             return None
         pending = self._parser.pending.strip()
         if self.committed and pending.removeprefix(b"data:").lstrip().startswith(b"[DONE]"):
@@ -201,7 +208,9 @@ class StreamWatch:
         if _is_error(body, event.event):
             self.error = StreamError(event.data, event.event, ERROR_EVENT)
         elif isinstance(body, dict):
-            if self._is_responses:
+            if self._is_other:
+                self.committed = self.committed or body.get("type") not in _KEEP_ALIVES
+            elif self._is_responses:
                 self._note_response(event, body)
             else:
                 self._note_chunk(event, body)

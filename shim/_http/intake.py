@@ -84,6 +84,8 @@ def is_live(exchange: Exchange, status: int, headers: Mapping[str, str]) -> bool
     if not watch.takes_anything:
         return True  # many servers send events under another name, or none: the watch tells what they are
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "text/event-stream":
+        watch.expect_events()
     return kind not in _WHOLE
 
 

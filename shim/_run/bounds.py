@@ -13,6 +13,7 @@ from shim._core.stream import StreamWatch
 from shim._run.exchange import Exchange
 from shim._run.records import Running
 from shim.config import FamilyConfig
+from shim.events import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,8 @@ def limits_of(
 ) -> Limits:
     """The limits of a call that began at `started`, an instant."""
     policy = family.policy
-    if request.is_stream:
+    is_told = family.kind is Kind.CHAT or policy.first_chunk_timeout is not None
+    if request.is_stream and is_told:  # the first event of an image or a transcript may well be all of it
         private = any(slot.route.provider.is_private for slot in slots)
         attempt = policy.first_chunk_timeout_for(is_private=private)
     else:

@@ -14,6 +14,7 @@ from shim._core.request import (
     endpoint_of,
     is_null,
     is_true,
+    multipart_is_stream,
     multipart_model,
     multipart_with_model,
     number_of,
@@ -232,6 +233,20 @@ def test_what_looks_like_a_second_model_stays() -> None:
     prompt = b'say name="model"\r\n\r\nold\r\n--'
     body = form(('name="model"', b"old"), ('name="prompt"', prompt))
     assert prompt in multipart_with_model(body, "new")
+
+
+@pytest.mark.parametrize(
+    ("body", "streams"),
+    [
+        pytest.param(form(('name="stream"', b"true"), AUDIO), True, id="asked for"),
+        pytest.param(form(AUDIO, ('name="stream"', b"false")), False, id="not asked for"),
+        pytest.param(form(AUDIO), False, id="nothing said"),
+        pytest.param(form(('name="file"; filename="stream"', b"true")), False, id="a file of that name"),
+        pytest.param(form(('name="streams"', b"true")), False, id="another field"),
+    ],
+)
+def test_a_form_may_ask_for_a_stream(body: bytes, streams: bool) -> None:
+    assert multipart_is_stream(body) is streams
 
 
 def test_a_form_without_a_model_stays() -> None:

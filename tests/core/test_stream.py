@@ -250,6 +250,30 @@ def test_comments_are_no_events() -> None:
     assert watched.events == 2
 
 
+OTHER = "/audio/transcriptions"
+TEXT = sse({"type": "transcript.text.delta", "delta": "a"}, "transcript.text.delta")
+OTHER_STREAMS = {
+    "an event": (TEXT, True, None),
+    "a ping alone": (sse({"type": "ping"}), False, "no finish"),
+    "an error first": (ERROR, False, "error event"),
+    "an error after content": (TEXT + ERROR, True, "error event"),
+    "half an event": (TEXT + TEXT[:20], True, "half event"),
+    "[DONE]": (TEXT + DONE, True, None),
+    "nothing": (b"", False, "empty"),
+}
+
+
+@pytest.mark.parametrize(("stream", "commits", "reason"), OTHER_STREAMS.values(), ids=OTHER_STREAMS)
+def test_events_of_other_endpoints_are_read_as_well(stream: bytes, commits: bool, reason: str | None) -> None:
+    """Transcripts, images and speech name no finish: a clean end is one, an error event is none."""
+    watched = StreamWatch(OTHER)
+    watched.expect_events()
+    passed = watched.feed(stream)
+    assert (watched.committed, watched.close()) == (commits, reason)
+    if reason is None:
+        assert passed + watched.unsent() == stream
+
+
 @pytest.mark.parametrize(
     ("endpoint", "stream", "tokens"),
     [

@@ -173,6 +173,35 @@ async def test_a_finished_streams_connection_is_used_again(face: Face, serve: Se
     assert server.opened == 1
 
 
+def _transcript(*words: str, first: bytes = b"") -> list[bytes]:
+    deltas = [{"type": "transcript.text.delta", "delta": word} for word in words]
+    done = {"type": "transcript.text.done", "text": "".join(words)}
+    return [*([first] if first else []), *(event(one) for one in (*deltas, done))]
+
+
+async def test_a_transcript_moves_before_its_first_event_and_is_not_held_back(face: Face, serve: Serve) -> None:
+    gate = threading.Event()
+
+    def script(request: Seen, peer: Peer) -> None:
+        peer.begin()
+        parts = _transcript("Hel", "lo")
+        peer.chunk(parts[0])
+        assert gate.wait(PATIENCE)
+        for part in parts[1:]:
+            peer.chunk(part)
+        peer.end()
+
+    first = serve(answers.streams(_transcript("no", first=ERROR)))
+    client = face.client(configuration("transcription", first, serve(script)))
+    asking = client.audio.transcriptions.create(model=MODEL, file=("a.wav", b"RIFF"), stream=True)
+    kinds = []
+    async for item in each(await out(asking)):
+        gate.set()
+        kinds.append(item.type)
+    assert kinds == ["transcript.text.delta", "transcript.text.delta", "transcript.text.done"]
+    assert [attempt.verdict for attempt in client.router.calls[-1].attempts] == [Verdict.TRANSIENT, Verdict.OK]
+
+
 # -- after the first content
 
 
