@@ -161,19 +161,20 @@ def is_null(raw: Raw | None) -> bool:
     return raw is None or bytes(raw).strip() == b"null"
 
 
-def count_inputs(raw: Raw | None) -> int:
-    """How many vectors an embeddings `input` asks for: one for a string or one array of tokens. 0 when it is none."""
+def count_inputs(raw: Raw | None) -> int | None:
+    """How many vectors an embeddings `input` asks for: one for a string or one array of tokens. None where it is of no
+    kind that OpenAI knows: what that means is for the provider to say."""
     if raw is None:
-        return 0
+        return None
     head = bytes(raw).lstrip()[:1]
     if head == b'"':
         return 1
     if head != b"[":
-        return 0
+        return None
     try:
         items = _ITEMS.decode(raw)
     except msgspec.DecodeError:
-        return 0
+        return None
     if items and bytes(items[0]).lstrip()[:1] not in (b'"', b"[", b"n", b"t", b"f", b"{"):
         return 1
     return len(items)

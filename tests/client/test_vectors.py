@@ -101,6 +101,13 @@ async def test_no_vectors_are_asked_for_as_floats_once(plain: Face, serve: Serve
     assert ["encoding_format" in request.json for request in first.seen] == [True, False, False]
 
 
+async def test_inputs_that_openai_does_not_know_are_passed_on(face: Face, serve: Serve) -> None:
+    """Hosts of multimodal models take objects: one that it cannot count is no reason to distrust the answer."""
+    client = face.client(configuration("embedding", serve(answers.embeds())))
+    answer = await embed(client, {"image": "https://a.invalid/a.png"})
+    assert len(answer.data) == 1
+
+
 async def test_floats_in_place_of_base64_are_the_same_numbers(face: Face, serve: Serve) -> None:
     def floats(request: Seen, peer: Peer) -> None:
         peer.answer(200, answers.embeddings(request, base64_too=False))

@@ -97,6 +97,12 @@ def test_whole_numbers_in_json_become_floats() -> None:
     assert [type(component) for component in result.floats()[0]] == [float] * 4
 
 
+def test_inputs_that_nobody_can_count_may_bring_any_number() -> None:
+    result = good(answer(ROWS), Wanted(None))
+    assert (result.count, result.floats()) == (3, ROWS)
+    assert good(answer([]), Wanted(None)).count == 0
+
+
 @pytest.mark.parametrize("encode", [list, b64], ids=["numbers", "base64"])
 def test_rows_in_another_order_are_sorted_by_index(encode: Any) -> None:
     result = good(answer([encode(ROWS[k]) for k in (2, 0, 1)], [2, 0, 1]))
