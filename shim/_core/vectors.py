@@ -30,10 +30,10 @@ from shim._core.vectors_wire import Answer, parse
 class Wanted:
     """What the answer must look like.
 
-    `count` None takes any number of vectors. `dimensions` is the exact length of every vector as the provider sends it; None takes any one length. `truncate_to`
-    cuts each vector to its first components and scales it to unit length again: only for Matryoshka families. `int8`
-    says that base64 payloads hold one signed byte per component (Perplexity's do); they come back as floats of the same
-    value, not scaled.
+    `count` None takes any number of vectors. `dimensions` is the exact length of every vector as the provider sends it;
+    None takes any one length. `truncate_to` cuts each vector to its first components and scales it to unit length
+    again: only for Matryoshka families. `int8` says that base64 payloads hold one signed byte per component
+    (Perplexity's do); they come back as floats of the same value, not scaled.
     """
 
     count: int | None
