@@ -56,6 +56,8 @@ class Live:
         self.due = clock.now() + idle
         self.is_over = False
         self.is_closed = False
+        self.is_stopped = False
+        """Whether another thread than the reader's closed it."""
         self.is_cut = False
         """Whether a cancellation may have kept the library from closing the connection."""
         self.failure: Exception | None = None
@@ -98,6 +100,12 @@ class Live:
         if self.watch.finished:
             outcome = Outcome(fault=Fault.RESET, detail="after the last event")
         return self._interrupted(outcome)
+
+    def stop(self) -> None:
+        """End a read that blocks in another thread: it is over for its reader as well."""
+        self.is_stopped = True
+        if self.guard is not None:
+            self.guard.end()
 
     def over(self) -> None:
         """A good end, or a caller that closed the stream: neither is a failure."""
@@ -153,7 +161,11 @@ def _chunks(live: Live) -> Iterator[bytes]:
             try:
                 chunk = next(chunks, None)
             except live.flavour.caught as error:
+                if live.is_stopped:
+                    return
                 raise live.broke(error, is_overdue=guard.is_overdue) from error
+            if live.is_stopped:
+                return
             if chunk is None and guard.is_overdue:
                 raise live.broke(EOFError(), is_overdue=True)
             guard.at = FOREVER  # the reader's own time does not count
@@ -276,14 +288,18 @@ def stream_classes(flavour: Flavour) -> tuple[Any, Any]:
     hx: Any = flavour.module
 
     class SyncStream(hx.SyncByteStream):  # type: ignore[misc]
-        def __init__(self, chunks: Any) -> None:
+        def __init__(self, chunks: Any, stop: Callable[[], None]) -> None:
             self.chunks = chunks
+            self.stop = stop
 
         def __iter__(self) -> Iterator[bytes]:
             return self.chunks  # type: ignore[no-any-return]
 
         def close(self) -> None:
-            self.chunks.close()
+            try:
+                self.chunks.close()
+            except ValueError:  # a generator that runs: another thread reads
+                self.stop()
 
     class AsyncStream(hx.AsyncByteStream):  # type: ignore[misc]
         def __init__(self, chunks: Any) -> None:

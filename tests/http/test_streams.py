@@ -332,6 +332,34 @@ def _content_and_hang(gone: list[bool]) -> Script:
     return script
 
 
+def test_another_thread_may_close_a_stream_that_is_read(serve: Serve) -> None:
+    """A stop button does: the reader, which waits for the next event, is let go and nobody is blamed."""
+    gone: list[bool] = []
+    server = serve(_content_and_hang(gone))
+    made = Face(False)
+    client = made.client(configuration("chat", server))
+    stream = client.chat.completions.create(model=MODEL, messages=HELLO, stream=True)
+    seen: list[Any] = []
+    begun = threading.Event()
+
+    def read() -> None:
+        for item in stream:
+            seen.append(item)
+            if text_of(seen):
+                begun.set()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    assert begun.wait(PATIENCE)
+    stream.close()
+    reader.join(PATIENCE)
+    assert not reader.is_alive()
+    assert server.wait_for_closed()
+    assert client.router.calls[-1].ending is Ending.OK
+    assert in_flight(client) == 0
+    client.close()
+
+
 async def test_an_exception_of_the_reader_is_nobodys_failure(face: Face, serve: Serve) -> None:
     server = serve(_content_and_hang([]))
     client = face.client(configuration("chat", server))
