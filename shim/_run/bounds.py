@@ -84,8 +84,10 @@ def exchange_of(
 
 
 def was_rushed(running: Running, patience: float) -> bool:
-    """Whether the caller's own deadline left less time than the route is known to need: nobody's failure.
+    """Whether the caller's own deadline left less time than the route needs as a rule: nobody's failure.
 
-    `patience` is the policy's limit in seconds: what it ends is a failure, also where whole streams take longer."""
-    usual = running.slot.route.health.percentile(0.95)
+    As a rule is the median: a share of the deadline between that and the slowest answers is still enough to tell a dead
+    route from a living one. `patience` is the policy's limit in seconds: what it ends is a failure, also where whole
+    streams take longer."""
+    usual = running.slot.route.health.percentile(0.5)
     return usual is not None and running.until - running.started < min(usual, patience)

@@ -114,6 +114,26 @@ async def test_a_callers_hurry_is_nobodys_failure(face: Face, serve: Serve) -> N
     assert [len(call.attempts) for call in client.router.calls] == [1] * 6
 
 
+async def test_a_route_that_died_is_found_out_by_shares_of_a_deadline(face: Face, serve: Serve) -> None:
+    """Half a deadline is less than its slowest answer took, and more than it takes as a rule."""
+    waits = [0.05, 0.05, 0.4]
+
+    def script(request: Seen, peer: Peer) -> None:
+        if waits:
+            peer.is_gone(waits.pop(0))
+            answers.says()(request, peer)
+        else:
+            peer.hang()
+
+    policy = {"breaker": {"failures": 2}}
+    client = face.client(configuration("chat", serve(script), serve(answers.says()), policy=policy))
+    for _ in range(3):
+        await out(client.chat.completions.create(model=MODEL, messages=HELLO))
+    for _ in range(3):
+        await out(client.chat.completions.create(model=MODEL, messages=HELLO, timeout=0.5))
+    assert [len(call.attempts) for call in client.router.calls] == [1, 1, 1, 2, 2, 1]
+
+
 async def test_a_silent_stream_counts_though_whole_streams_take_longer(face: Face, serve: Serve) -> None:
     calls: list[int] = []
 
