@@ -68,7 +68,7 @@ class StreamWatch:
         self.committed = False
         self.error: StreamError | None = None
         self.events = 0
-        """Events with data so far; comments do not count."""
+        """Events with data so far; comments and pings do not count."""
         self.input_tokens: int | None = None
         self.output_tokens: int | None = None
         self.response_id: str | None = None
@@ -208,8 +208,10 @@ class StreamWatch:
         if _is_error(body, event.event):
             self.error = StreamError(event.data, event.event, ERROR_EVENT)
         elif isinstance(body, dict):
-            if self._is_other:
-                self.committed = self.committed or body.get("type") not in _KEEP_ALIVES
+            if event.event in _KEEP_ALIVES or body.get("type") in _KEEP_ALIVES:
+                self.events -= 1  # a comment by another name
+            elif self._is_other:
+                self.committed = True
             elif self._is_responses:
                 self._note_response(event, body)
             else:

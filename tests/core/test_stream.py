@@ -250,11 +250,21 @@ def test_comments_are_no_events() -> None:
     assert watched.events == 2
 
 
+@pytest.mark.parametrize(
+    "ping", [sse({}, "ping"), sse({"type": "ping"}), sse({"type": "ping"}, "ping"), response("keepalive")]
+)
+@pytest.mark.parametrize("endpoint", [CHAT, RESPONSES])
+def test_pings_are_no_events(endpoint: str, ping: bytes) -> None:
+    """A gateway that pings for a model which is dead must not hold the stream open."""
+    watched, _ = watch(endpoint, ping, ping)
+    assert (watched.events, watched.committed) == (0, False)
+
+
 OTHER = "/audio/transcriptions"
 TEXT = sse({"type": "transcript.text.delta", "delta": "a"}, "transcript.text.delta")
 OTHER_STREAMS = {
     "an event": (TEXT, True, None),
-    "a ping alone": (sse({"type": "ping"}), False, "no finish"),
+    "a ping alone": (sse({"type": "ping"}), False, "empty"),
     "an error first": (ERROR, False, "error event"),
     "an error after content": (TEXT + ERROR, True, "error event"),
     "half an event": (TEXT + TEXT[:20], True, "half event"),

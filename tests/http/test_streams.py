@@ -239,6 +239,11 @@ def _pings(peer: Peer) -> None:
         peer.chunk(PING)
 
 
+def _pings_with_data(peer: Peer) -> None:
+    while not peer.is_gone(0.05):
+        peer.chunk(b'event: ping\ndata: {"type": "ping"}\n\n')
+
+
 AFTER: dict[str, tuple[Callable[[Peer], None], type[shim.StreamInterruptedError]]] = {
     "an error event": (_says_error, shim.StreamInterruptedError),
     "an end without finish": (_ends_early, shim.StreamInterruptedError),
@@ -247,6 +252,7 @@ AFTER: dict[str, tuple[Callable[[Peer], None], type[shim.StreamInterruptedError]
     "a break": (Peer.close, shim.StreamConnectionError),
     "a stall": (Peer.hang, shim.StreamTimeoutError),
     "pings alone": (_pings, shim.StreamTimeoutError),
+    "pings with data": (_pings_with_data, shim.StreamTimeoutError),
 }
 
 
