@@ -180,6 +180,13 @@ def count_inputs(raw: Raw | None) -> int | None:
     return len(items)
 
 
+def has_blank(raw: Raw | None) -> bool:
+    """Whether an embeddings `input` is or holds a text of white space alone, or no tokens."""
+    value = _decoded(raw)
+    texts = value if isinstance(value, list) else [value]
+    return any(not text.strip() if isinstance(text, str) else text == [] for text in texts)
+
+
 _PART = re.compile(rb'((?<!file)name="?model"?\r\n(?:[^\r\n]+\r\n)*\r\n)([^\r\n]*)(\r\n--)', re.IGNORECASE)
 
 _STREAM = re.compile(rb'(?<!file)name="?stream"?\r\n(?:[^\r\n]+\r\n)*\r\ntrue\r\n--', re.IGNORECASE)

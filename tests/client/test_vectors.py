@@ -101,6 +101,22 @@ async def test_no_vectors_are_asked_for_as_floats_once(plain: Face, serve: Serve
     assert ["encoding_format" in request.json for request in first.seen] == [True, False, False]
 
 
+async def test_nothing_for_a_blank_text_is_no_fault_of_the_route(face: Face, serve: Serve) -> None:
+    """Servers answer it by nulls, NaN or zeros: it must not open the breakers of all routes for everybody."""
+
+    def script(request: Seen, peer: Peer) -> None:
+        answer = answers.embeddings(request, base64_too=False)
+        for row, text in zip(answer["data"], request.json["input"], strict=True):
+            row["embedding"] = row["embedding"] if text.strip() else [0.0] * 8
+        peer.answer(200, answer)
+
+    servers = [serve(script), serve(script)]
+    client = face.client(configuration("embedding", *servers, policy={"breaker": {"failures": 1}}))
+    with pytest.raises(openai.BadRequestError, match="row 1 is all zeros; an input is blank"):
+        await embed(client, ["a", " "])
+    assert shim.attempts(await embed(client, ["a", "b"]))[0].provider == "a"
+
+
 async def test_inputs_that_openai_does_not_know_are_passed_on(face: Face, serve: Serve) -> None:
     """Hosts of multimodal models take objects: one that it cannot count is no reason to distrust the answer."""
     client = face.client(configuration("embedding", serve(answers.embeds())))

@@ -12,6 +12,7 @@ from shim._core.request import (
     Raw,
     count_inputs,
     endpoint_of,
+    has_blank,
     is_null,
     is_true,
     multipart_is_stream,
@@ -84,6 +85,14 @@ COUNTS = [
 @pytest.mark.parametrize(("raw", "count"), [c[1:] for c in COUNTS], ids=[c[0] for c in COUNTS])
 def test_count_inputs(raw: str, count: int | None) -> None:
     assert count_inputs(Raw(raw.encode())) == count
+
+
+BLANKS = [('""', True), ('" \\n"', True), ('["a", ""]', True), ("[[1], []]", True), ('["a"]', False), ("[1, 2]", False)]
+
+
+@pytest.mark.parametrize(("raw", "blank"), [*BLANKS, ("null", False), ("[]", False)], ids=repr)
+def test_has_blank(raw: str, blank: bool) -> None:
+    assert has_blank(Raw(raw.encode())) is blank
 
 
 def test_no_input_counts_as_none() -> None:
