@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import cache
 from typing import Any
@@ -196,11 +197,18 @@ def _finish_sync(live: Live, guard: Watch) -> None:
         live.over()
 
 
+_open: set[Live] = set()
+"""Streams with an async reader. Held until that reader ends: where a reader is dropped, its own generators are to be
+closed first, and they close ours. Collected together they would be closed in any order, each in a task of its own that
+meets the others at work and complains."""
+
+
 class AsyncChunks:
     """The bytes of the stream for an async reader."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
+        _open.add(live)
         self._is_begun = False
         self._is_ended = False
 
@@ -256,6 +264,7 @@ class AsyncChunks:
 
     def __del__(self) -> None:
         """Nobody closed it: the permits come back at least. Without I/O: the loop may be gone, or somebody else's."""
+        _open.discard(self._live)
         if not self._live.is_closed:
             self._live.release()
             self._live.over()
@@ -272,6 +281,8 @@ async def _finish_async(live: Live) -> None:
     finally:
         try:
             await live.response.aclose()
+            with contextlib.suppress(RuntimeError):  # it runs: the one that was cancelled in it ends it
+                await live.chunks.aclose()  # else the loop does, in a task whose complaints nobody hears
         except anyio.get_cancelled_exc_class():
             live.is_cut = True
             raise
@@ -280,6 +291,7 @@ async def _finish_async(live: Live) -> None:
                 drop(live.response)
             live.release()
             live.over()
+            _open.discard(live)
 
 
 @cache

@@ -338,6 +338,32 @@ def _content_and_hang(gone: list[bool]) -> Script:
     return script
 
 
+async def test_a_dropped_reader_closes_its_stream_without_complaints(flavour: str, serve: Serve) -> None:
+    """Who breaks out of `async for` and forgets the stream leaves its generators to the collector."""
+    server = serve(_content_and_hang([]))
+    made = Face(True, flavour)
+    client = made.client(configuration("chat", server))
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
+
+    async def look_in() -> None:
+        async for item in await client.chat.completions.create(model=MODEL, messages=HELLO, stream=True):
+            if item.choices[0].delta.content:
+                break
+
+    for _ in range(3):
+        await look_in()
+    for _ in range(20):
+        gc.collect()
+        await asyncio.sleep(0)
+    await made.close()
+    assert server.wait_for_closed()
+    gc.collect()
+    await asyncio.sleep(0)
+    assert complaints == []
+    assert in_flight(client) == 0
+
+
 def test_another_thread_may_close_a_stream_that_is_read(serve: Serve) -> None:
     """A stop button does: the reader, which waits for the next event, is let go and nobody is blamed."""
     gone: list[bool] = []
