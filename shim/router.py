@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from shim import loading, roster
+from shim._core import space
 from shim._http.engine import Engine
 from shim._run import inspection, rehearsal, switches
 from shim._run.board import Board
@@ -18,7 +19,7 @@ from shim._run.rehearsal import Rehearsal, RehearsalStatus
 from shim._run.system import Clock, SystemClock
 from shim.config import Config
 from shim.config_error import ConfigError
-from shim.events import BreakerState, Call, Event, Observer
+from shim.events import BreakerState, Call, Event, Kind, Observer
 
 if TYPE_CHECKING:
     from shim._core.vectors import Reader
@@ -47,6 +48,15 @@ def _cache_folder(environ: Mapping[str, str]) -> Path | None:
     return Path(base) / "shim" / "spaces"
 
 
+def _homes(config: Config) -> dict[str, list[str]]:
+    """Where the routes of each embedding family live."""
+    return {
+        name: [space.endpoint(config.providers[route.provider].base_url, route.model) for route in family.routes]
+        for name, family in config.families.items()
+        if family.kind is Kind.EMBEDDING
+    }
+
+
 class Router:
     """Routes calls over the providers of a configuration. Shared by sync and async clients, threads and event loops.
 
@@ -57,7 +67,8 @@ class Router:
     def __init__(self, config: Mapping[str, object] | Config, *, clock: Clock | None = None) -> None:
         self.config: Config = config if isinstance(config, Config) else loading.load(config)
         self._clock = clock or SystemClock()
-        self._board = Board(self.config, self._clock, References(_cache_folder(os.environ)), _packed)
+        references = References(_cache_folder(os.environ), _homes(self.config))
+        self._board = Board(self.config, self._clock, references, _packed)
         self._engine = Engine(self._board, _local)
         roster.enter(self)
 

@@ -17,6 +17,8 @@ from typing import NamedTuple
 from shim.events import BreakerState
 
 FOREVER = float("inf")
+LOOK_AGAIN = 0.25
+"""Seconds after which to ask again while a probe is out: its answer decides, and nobody knows when it comes."""
 _BUCKETS = 12
 
 
@@ -56,16 +58,20 @@ class Breaker:
         self._buckets: list[tuple[int, int, int]] = []  # (bucket number, outcomes, failures), newest last
 
     def ready_at(self, now: float) -> float:
-        """When the next permit may be had: `now` or earlier when at once, infinity while only an operator can help."""
+        """When to ask for the next permit: `now` or earlier when at once, infinity while only an operator can help."""
         match self.state:
             case BreakerState.CLOSED:
                 return now
             case BreakerState.OPEN:
                 return self.open_until
             case BreakerState.HALF_OPEN:
-                return self.open_until if self._probes_out < self.rules.probes else FOREVER
+                return now + LOOK_AGAIN if self._is_probed else self.open_until
             case BreakerState.FORCED_OPEN:
                 return FOREVER
+
+    def probe_at(self, now: float) -> float:
+        """When a probe would be due; infinity also while those that it lets through are out."""
+        return FOREVER if self.state is BreakerState.HALF_OPEN and self._is_probed else self.ready_at(now)
 
     def acquire(self, now: float, *, early: bool = False) -> Permit | None:
         """A permit, or None. `early` lets a probe through an open breaker before its cooldown is over."""
@@ -75,7 +81,7 @@ class Breaker:
             self._move(BreakerState.HALF_OPEN)
         # An early probe that was cancelled leaves it half-open with the rest of the cooldown to go.
         is_due = early or now >= self.open_until
-        if self.state is BreakerState.HALF_OPEN and is_due and self._probes_out < self.rules.probes:
+        if self.state is BreakerState.HALF_OPEN and is_due and not self._is_probed:
             self._probes_out += 1
             return Permit(self._generation, True)
         return None
@@ -134,6 +140,11 @@ class Breaker:
     def reset(self) -> None:
         """Close and forget."""
         self._close()
+
+    @property
+    def _is_probed(self) -> bool:
+        """Whether as many probes are out as it lets through at a time."""
+        return self._probes_out >= self.rules.probes
 
     def _open(self, now: float, jitter: float) -> None:
         self._openings += 1

@@ -132,6 +132,12 @@ class RouteHealth:
         """When the breakers of the route and of its provider let an attempt through."""
         return max(self.breaker.ready_at(now), self.provider.breaker.ready_at(now))
 
+    def probe_at(self, key: int, now: float) -> float:
+        """When its breakers let a probe through, if they alone keep it out; else infinity."""
+        if self.benched_until(key) > now:
+            return FOREVER
+        return max(self.breaker.probe_at(now), self.provider.breaker.probe_at(now))
+
     def ready_at(self, key: int, now: float) -> float:
         return max(self.benched_until(key), self.breaker_until(now))
 
@@ -208,6 +214,10 @@ def settle(
 
 def _move(route: RouteHealth, key: int, permits: Permits, judgement: Judgement, now: float, jitter: float) -> None:
     own, shared = route.breaker, route.provider.breaker
+    if judgement.moot:
+        own.release(permits.route)
+        shared.release(permits.provider)
+        return
     if judgement.verdict is Verdict.OK:
         own.success(permits.route, now)
         shared.success(permits.provider, now)

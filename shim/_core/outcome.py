@@ -42,7 +42,8 @@ class Judgement:
     `cooldown` is seconds to leave `scope` alone; `told` says that the provider named it (authoritative: never probed
     early, never shortened). `cooldown` None leaves the length to the breaker. `counts` says whether the attempt counts
     as a failure on the breaker. `rejects` names a request parameter that the provider refused to know.
-    `status` is the status that the failure amounts to (an error object inside a 200 has its own).
+    `status` is the status that the failure amounts to (an error object inside a 200 has its own). A `moot` one says
+    nothing of the route: the caller left it less time than it is known to need.
     """
 
     verdict: Verdict
@@ -54,3 +55,4 @@ class Judgement:
     told: bool = False
     counts: bool = False
     rejects: str | None = None
+    moot: bool = False

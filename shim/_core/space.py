@@ -29,10 +29,23 @@ __all__ = [
     "Ruling",
     "compare",
     "dump",
+    "endpoint",
     "fingerprint",
+    "key_of",
     "load",
     "self_check",
 ]
+
+
+def key_of(family: str, length: int | None, input_type: str | None) -> str:
+    """The name of a space: what must be the same for two vectors to be comparable at all."""
+    return f"{family} {length or 'native'} {input_type or 'any'}"
+
+
+def endpoint(base_url: str, model: str) -> str:
+    """What must be the same for a kept ruling to hold: where a route lives and its model."""
+    return f"{base_url} {model}"
+
 
 ACCEPT_NOISE = 0.05
 WARN_NOISE = 0.15

@@ -5,6 +5,13 @@ from __future__ import annotations
 from shim._core.outcome import Judgement
 from shim.events import Scope, Verdict
 
+SPOILT = frozenset(
+    {
+        "null_vector", "zero_vector", "not_finite", "implausible", "undecodable", "token_matrix", "ragged",
+        "no_vectors", "short_answer", "long_answer", "bad_index",
+    }
+)  # fmt: skip
+"""The reasons for which an answer of vectors is no good, whatever the server's health: one text may be at fault."""
 MISFIT_COOLDOWN = 24 * 3600.0
 """Seconds. A wrong vector length does not heal by itself: only another configuration mends it."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import replace
 
 from shim._core import exhausted, vectors
 from shim._core.call import FOREVER, Action, Cancel, End, Finish, Machine, Start, Wait
@@ -18,12 +17,12 @@ from shim._run import parting, rehearsal, screening
 from shim._run.board import Board, Maker
 from shim._run.bounds import Options, exchange_of, limits_of, was_rushed
 from shim._run.exchange import Exchange, Pause, Reply, Send, Together
-from shim._run.judging import NOTHING, OK, check_length, judge_reply, judge_stream
+from shim._run.judging import NOTHING, OK, check_length, excused, judge_reply, judge_stream
 from shim._run.ledger import Ledger, Won
 from shim._run.records import Running
 from shim._run.shared import Shared
 from shim.config import FamilyConfig
-from shim.events import Attempt, Call, CallFinished, CallStarted, Ending, Kind, Scope, Verdict
+from shim.events import Attempt, Call, CallFinished, CallStarted, Ending, Kind, Verdict
 
 _LIMITS = (Fault.TIMEOUT, Fault.FIRST_CHUNK_TIMEOUT, Fault.CONNECT_TIMEOUT)
 _ENDINGS = {
@@ -135,8 +134,9 @@ class Flight:
         judged = result if isinstance(result, Judgement) else self._judge(running, self.request, result)
         embedded = judged if isinstance(judged, vectors.Embedded) else None
         judgement = judged if isinstance(judged, Judgement) else OK
-        if judgement.counts and reply.outcome.fault in _LIMITS and was_rushed(running, self._patience):
-            judgement = replace(judgement, counts=False, scope=Scope.REQUEST)  # nor a reason to leave it alone
+        if judgement.counts:
+            is_rushed = reply.outcome.fault in _LIMITS and was_rushed(running, self._patience)
+            judgement = excused(judgement, is_rushed=is_rushed, is_job=self.request.headers.wants_packed)
         now = self._clock.now()
         with self._board.lock:
             if embedded is not None:
@@ -185,7 +185,7 @@ class Flight:
         slot, hurry = self._judged[number].running.slot, self._options.read_timeout
         judged = judge_stream(slot, outcome, event, now=self._clock.wall(), known=self.secrets)
         if outcome.fault is Fault.STALL and hurry is not None and hurry < self.family.policy.idle_timeout:
-            return replace(judged, counts=False, scope=Scope.REQUEST)
+            return excused(judged, is_rushed=True, is_job=False)
         return judged
 
     def stream_ended(self, number: int, failure: Judgement | None, *, interrupted: bool) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from shim._core import answers, dialects, judge, vectors
 from shim._core.outcome import Judgement, Outcome
 from shim._core.plan import Slot
 from shim._core.request import Request, count_inputs, has_blank, text_of
+from shim._core.vectors_faults import SPOILT
 from shim._run.exchange import Reply
 from shim.events import Kind, Scope, Verdict
 
@@ -68,6 +71,21 @@ def judge_stream(slot: Slot, outcome: Outcome, event: str | None, *, now: float,
     else:
         found = judge.payload_failure(outcome.body, event=event, preset=preset, now=now, known=known)
     return found or malformed("the stream broke off")
+
+
+def excused(judgement: Judgement, *, is_rushed: bool, is_job: bool) -> Judgement:
+    """What a failure says of the route, in view of the call.
+
+    Nothing, where the caller's own deadline left less time than the route needs. Nothing that a breaker should count,
+    where the batch of a dataset job may be at fault: a text that makes a server answer 500 or a bad vector is asked for
+    again and again until it is found, and would keep the route out for all. A job slows down by rules of its own.
+    """
+    if is_rushed:
+        return replace(judgement, counts=False, moot=True)
+    may_be_the_batch = judgement.reason in SPOILT or (judgement.status == 500 and judgement.scope is Scope.MODEL)
+    if is_job and may_be_the_batch and not judgement.told:
+        return replace(judgement, counts=False, scope=Scope.REQUEST)
+    return judgement
 
 
 def _read_vectors(slot: Slot, request: Request, body: bytes, reader: vectors.Reader) -> Judgement | vectors.Embedded:

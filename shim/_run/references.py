@@ -3,6 +3,10 @@
 One small JSON file for each family, length and input type, shared by all processes that have the folder. It is made by
 linking a whole file to its name, which only the first of several can do; who comes later takes what is there. A file
 that cannot be read or written costs a new reference, never a call.
+
+Another project may have a family of the same name: where its first endpoint in the alphabet is another, it has a file
+of its own. That begins as what is kept already, if one of its routes is in that or it is the same space at another
+address.
 """
 
 from __future__ import annotations
@@ -11,10 +15,12 @@ import contextlib
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
+from typing import ClassVar
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -24,6 +30,8 @@ from shim._core.space_probes import FINGERPRINT
 
 log = logging.getLogger("shim")
 
+_MOST_KEPT = 32
+"""Files of one space: a server on a port that changes leaves one for each."""
 _STALE = 60.0  # seconds after which a lock file is one that a process left behind when it was killed
 
 Stamp = tuple[int, int, int]
@@ -46,19 +54,43 @@ class _File(msgspec.Struct):
     members: dict[str, float]
 
 
-class References:
-    """`folder` None keeps all in memory. All but `known`, `space` and `join` touch the disk: never with a lock held."""
+class Apart:
+    """Whether what happens here is to have references of its own, from nothing and in memory.
 
-    def __init__(self, folder: Path | None) -> None:
-        self.folder = folder
-        self._spaces: dict[str, Space] = {}
+    `within` tells inside of what: while a cassette is open, all that its calls ask for must be in it, whatever this
+    machine has seen before; and nothing of it is for other calls.
+    """
+
+    within: ClassVar[Callable[[], object | None]] = staticmethod(lambda: None)
+
+
+class References:
+    """`folder` None keeps all in memory. `homes` names the endpoints of each family's routes. All but
+    `known`, `space` and `join` touch the disk: never with a lock held."""
+
+    def __init__(self, folder: Path | None, homes: Mapping[str, Sequence[str]] | None = None) -> None:
+        self._folder = folder
+        self._homes = homes or {}
+        self._own: dict[str, Space] = {}
+        self._apart: WeakKeyDictionary[object, dict[str, Space]] = WeakKeyDictionary()
         self._stamps: dict[str, Stamp] = {}  # of the files as they were last read or written here
+
+    @property
+    def folder(self) -> Path | None:
+        return self._folder if Apart.within() is None else None
+
+    @property
+    def _spaces(self) -> dict[str, Space]:
+        within = Apart.within()
+        return self._own if within is None else self._apart.setdefault(within, {})
 
     def load(self, key: str) -> None:
         """Take over what other processes have kept of a space since the last look. A file that is not there, or was
         not, is looked for again the next time."""
-        path = self._path(key)
+        path = self.path(key)
         stamp = None if path is None else _stamp_of(path)
+        if stamp is None and key not in self._spaces:
+            self.inherit(key, None)
         if path is None or stamp is None or stamp == self._stamps.get(key):
             return
         try:
@@ -110,6 +142,15 @@ class References:
         """The space of this key, None while no route has set it."""
         return self._spaces.get(key)
 
+    def inherit(self, key: str, reading: Reading | None) -> Space | None:
+        """What other configurations have kept of this space, from now on ours too; None where there is nothing that
+        has a route of ours in it or holds the vectors of `reading`."""
+        found = next((one for one in self._others(key) if self._is_ours(key, one, reading)), None)
+        if found is None:
+            return None
+        kept = self._created(key, found)
+        return None if kept is None else self._spaces.setdefault(key, kept)
+
     def claim(self, key: str, endpoint: str, reading: Reading) -> Space | None:
         """A route has given its probe vectors and no space is known: the space that holds from now on.
 
@@ -129,7 +170,7 @@ class References:
     def save(self, key: str) -> None:
         """Keep on disk who has joined, beside those who joined in other processes."""
         self.load(key)
-        path, known = self._path(key), self._spaces.get(key)
+        path, known = self.path(key), self._spaces.get(key)
         if path is None or known is None:
             return
         if _stamp_of(path) is None:  # removed meanwhile: whoever is first sets it
@@ -149,9 +190,17 @@ class References:
         """Drop a space: the next route that serves sets it anew."""
         self._spaces.pop(key, None)
         self._stamps.pop(key, None)
-        path = self._path(key)
+        path = self.path(key)
         if path is not None:
             path.unlink(missing_ok=True)
+
+    def path(self, key: str) -> Path | None:
+        """Where a space is kept; None in memory."""
+        if self.folder is None:
+            return None
+        home = min(self._homes.get(key.partition(" ")[0], ()), default="")  # whatever the order of the routes
+        digest = blake2b(f"{key}\n{FINGERPRINT}\n{home}".encode(), digest_size=6).hexdigest()
+        return self.folder / f"{_readable(key)}.{digest}.json"  # other probe texts never meet in one file
 
     def _adopt(self, key: str, kept: Space) -> None:
         """The disk is what processes share: it adds to the same space, and takes the place of another one."""
@@ -165,12 +214,25 @@ class References:
         log.warning("space %s was set by %s in another process: every route is compared with that", key, kept.set_by)
         self._spaces[key] = kept
 
-    def _path(self, key: str) -> Path | None:
-        if self.folder is None:
-            return None
-        readable = re.sub(r"[^A-Za-z0-9._-]+", "-", key)[:80]
-        digest = blake2b(f"{key}\n{FINGERPRINT}".encode(), digest_size=6).hexdigest()
-        return self.folder / f"{readable}.{digest}.json"  # other probe texts never meet in one file
+    def _others(self, key: str) -> Iterator[Space]:
+        """The same space as other configurations have kept it, the latest first."""
+        own = self.path(key)
+        if own is None:
+            return
+        files = [(stamp, path) for path in own.parent.glob(f"{_readable(key)}.*.json") if (stamp := _stamp_of(path))]
+        files.sort(reverse=True)
+        for _, path in files[_MOST_KEPT:]:
+            path.unlink(missing_ok=True)
+        for _, path in files[:_MOST_KEPT]:
+            with contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):
+                if path != own and msgspec.json.decode(path.read_bytes(), type=_File).key == key:
+                    yield _decoded(path.read_bytes())
+
+    def _is_ours(self, key: str, kept: Space, reading: Reading | None) -> bool:
+        family = key.partition(" ")[0]
+        if any(endpoint in kept.members for endpoint in self._homes.get(family, ())):
+            return True
+        return reading is not None and space.compare(kept.reading, reading).ruling is space.Ruling.ACCEPT
 
     def _seen(self, key: str, stamp: Stamp | None) -> None:
         if stamp is not None:
@@ -178,7 +240,7 @@ class References:
 
     def _created(self, key: str, mine: Space) -> Space | None:
         """`mine` where it is the first on disk or cannot be kept there, else the one that was first."""
-        path = self._path(key)
+        path = self.path(key)
         if path is None:
             return mine
         try:
@@ -191,6 +253,10 @@ class References:
         except OSError as error:
             log.warning("the reference vectors cannot be kept in %s (%s): they last for this process", path, error)
             return mine
+
+
+def _readable(key: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", key)[:80]
 
 
 def _encoded(key: str, known: Space) -> bytes:

@@ -49,13 +49,12 @@ def space_key(slot: Slot, request: Request) -> str:
     """The space that a request's vectors belong to: family, length and input type."""
     fit = slot.lengths
     length = (fit.truncate_to or fit.send) if fit is not None else None  # not what is locked: it is unknown at first
-    input_type = text_of(request.fields.get("input_type")) or "any"
-    return f"{slot.family.config.name} {length or 'native'} {input_type}"
+    return space.key_of(slot.family.config.name, length, text_of(request.fields.get("input_type")))
 
 
 def endpoint_of(slot: Slot) -> str:
-    """What must be the same for a kept ruling to hold: where the route lives and its model."""
-    return f"{slot.route.provider.base_url} {slot.route.config.model}"
+    """Where the route lives and its model."""
+    return space.endpoint(slot.route.provider.base_url, slot.route.config.model)
 
 
 def is_due(board: Board, slot: Slot, request: Request) -> bool:
@@ -173,7 +172,7 @@ def _rule(probing: Probing, key: str, endpoint: str, reading: space.Reading) -> 
         return _judgement(Verdict.BROKEN, "space", f"{name}: {own.message}")
     references = board.references
     references.load(key)
-    known = references.space(key) or references.claim(key, endpoint, reading)
+    known = references.space(key) or references.inherit(key, reading) or references.claim(key, endpoint, reading)
     if known is None:
         return _under_way("another process is writing the reference vectors")
     if known.reading is reading:
@@ -188,6 +187,8 @@ def _rule(probing: Probing, key: str, endpoint: str, reading: space.Reading) -> 
         log.warning("route %s joins embedding family %s with a doubt: %s", name, family, found.message)
     if found.ruling is space.Ruling.REFUSE:
         text = f"{name} is in another vector space than family '{family}' (set by {known.set_by}): {found.message}"
+        if (kept := references.path(key)) is not None:
+            text += f"; if it is the reference that is out of date, remove {kept}"
         return _judgement(Verdict.BROKEN, "space", text)
     return None
 

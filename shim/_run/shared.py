@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shim._core.call import FOREVER
 from shim._core.health import Permits, RouteHealth, acquire, prove, settle
 from shim._core.outcome import Judgement
 from shim._core.plan import FamilyState, Slot
@@ -39,8 +38,7 @@ class Shared:
 
     def probe_at(self, lane: int, now: float) -> float:
         slot = self._slots[lane]
-        health = slot.route.health
-        return health.breaker_until(now) if health.benched_until(slot.key) <= now else FOREVER
+        return slot.route.health.probe_at(slot.key, now)
 
     def take_retry(self) -> bool:
         return self._state.retry_budget.withdraw()

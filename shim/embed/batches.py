@@ -22,8 +22,8 @@ class Item:
 class Batch:
     """Texts that go together, and what has befallen them.
 
-    `tries` are failures that may have been the batch's own, `unsuitable` the routes that cannot serve it, and
-    `failed_at` the instant of the first failure.
+    `tries` are failures that may have been the batch's own, `unsuitable` the routes that cannot serve it, `failed_at`
+    and `failed_last_at` the instants of the first and of the last failure, also of the batch that it is a part of.
     """
 
     items: Sequence[Item]
@@ -34,12 +34,20 @@ class Batch:
     unsuitable: frozenset[str] = frozenset()
     last_route: str = ""
     failed_at: float | None = None
+    failed_last_at: float | None = None
 
     def halves(self) -> tuple[Batch, Batch]:
         """Two batches of about half the texts each, to find the bad one."""
         middle = (len(self.items) + 1) // 2
         return tuple(  # type: ignore[return-value]
-            Batch(part, sum(item.tokens for item in part), asked=self.asked, is_suspect=True)
+            Batch(
+                part,
+                sum(item.tokens for item in part),
+                asked=self.asked,
+                is_suspect=True,
+                failed_at=self.failed_at,
+                failed_last_at=self.failed_last_at,
+            )
             for part in (self.items[:middle], self.items[middle:])
         )
 

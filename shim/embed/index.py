@@ -35,6 +35,8 @@ create table if not exists meta(name text primary key, value text not null) with
 create table if not exists segments(id integer primary key, name text unique not null, rows integer not null);
 create table if not exists batches(id integer primary key, route text not null, model text not null,
   space text not null, call text not null, tokens integer, at real not null);
+create table if not exists makers(base_url text not null, model text not null, space text not null,
+  route text not null, primary key(base_url, model, space)) without rowid;
 create table if not exists vectors(key blob primary key, place integer not null, batch integer not null) without rowid;
 create table if not exists unfolded(batch integer primary key, place integer not null, keys blob not null);
 create table if not exists shortened(key blob primary key, tokens integer not null, kept integer not null,
@@ -42,6 +44,16 @@ create table if not exists shortened(key blob primary key, tokens integer not nu
 create table if not exists suspects(key blob primary key, kind text not null, message text not null,
   route text not null, attempts integer not null) without rowid;
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """Who made some of the vectors, and by which right they are here: `observed:…` or `declared:…`."""
+
+    route: str
+    base_url: str
+    model: str
+    space: str
 
 
 @dataclass(frozen=True, slots=True)

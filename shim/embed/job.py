@@ -250,6 +250,8 @@ class Job:
     def _estimate(self, source: Source) -> Estimate:
         with contextlib.ExitStack() as stack:
             store = None if self._setup.settings.fresh else stack.enter_context(self._setup.open_store())
+            if store is not None:
+                Observed(self._client.router, self._setup, store)  # refuses a store of another model, as the job would
             intake = Intake(self._setup.space, self._setup.measure(is_counted=True), store)
             for piece in source.pieces:
                 intake.take(piece)

@@ -9,6 +9,8 @@ from shim.embed.trouble import Failure, Trouble
 
 FIRST_IN_FLIGHT = 4
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 0.5, 30.0
+_SPOILT_FREELY = 8
+"""Failures in a row that are put down to what was in the batches, before a route that gets nothing right slows down."""
 _BROKEN_AT_MOST = 8
 
 
@@ -51,6 +53,7 @@ class Lane:
     paused_until: float = 0.0
     pause_is_told: bool = False
     failures_in_a_row: int = 0
+    spoilt_in_a_row: int = 0
     last_ok_at: float | None = None
     is_out: bool = False
     trouble: str = ""
@@ -75,13 +78,23 @@ class Lane:
     def succeeded(self, now: float) -> None:
         """One more may be in flight after about as many good answers as are in flight now."""
         self.window = min(float(self.most), self.window + 1 / self.window)
-        self.failures_in_a_row = 0
+        self.forgive()
         self.last_ok_at = now
         self.trouble = ""
 
-    def failed(self, failure: Failure, now: float, jitter: float) -> None:
-        """Slow down, pause or leave, as the failure asks."""
+    def forgive(self) -> None:
+        """The job got on, be it by giving up a text that was at fault."""
+        self.failures_in_a_row = self.spoilt_in_a_row = 0
+
+    def failed(self, failure: Failure, now: float, jitter: float, *, is_the_batchs: bool = False) -> None:
+        """Slow down, pause or leave, as the failure asks; at first not for one that is the batch's own."""
         self.trouble = failure.message
+        if is_the_batchs or failure.trouble is Trouble.SPOILT:
+            if now >= self.paused_until:
+                self.spoilt_in_a_row += 1
+            if self.spoilt_in_a_row > _SPOILT_FREELY:
+                self._back_off(self.spoilt_in_a_row - _SPOILT_FREELY, now, jitter)
+            return
         match failure.trouble:
             case Trouble.LIMITED:
                 if now >= self.paused_until:  # those in flight together meet the same limit: it counts once
@@ -93,19 +106,25 @@ class Lane:
                 else:
                     self._pause(now, failure.retry_in, told=failure.told)
             case Trouble.DOWN:
-                self.failures_in_a_row += 1
+                if now >= self.paused_until:  # those in flight together fail together
+                    self.failures_in_a_row += 1
                 if failure.reason == "timeout":
                     self.window = max(1.0, self.window / 2)
-                backoff = min(_LONGEST_BACKOFF, _FIRST_BACKOFF * 2 ** min(self.failures_in_a_row - 1, 10))
-                self._pause(now, backoff * (0.5 + jitter / 2), told=False)
+                self._back_off(self.failures_in_a_row, now, jitter)
                 if failure.told and failure.retry_in is not None:  # a 503 with Retry-After
                     self._pause(now, failure.retry_in, told=True)
             case Trouble.BROKEN:
                 self.failures_in_a_row += 1
                 # All that were in flight on a key that was withdrawn fail together; the next ones have another key.
                 self.is_out = self.is_out or self.failures_in_a_row >= max(_BROKEN_AT_MOST, 2 * self.most)
-            case Trouble.SPOILT | Trouble.UNSUITABLE | Trouble.REFUSED:
+            case Trouble.UNABLE:
+                self.is_out = True
+            case Trouble.UNSUITABLE | Trouble.REFUSED:
                 pass  # about the batch
+
+    def _back_off(self, times: int, now: float, jitter: float) -> None:
+        backoff = min(_LONGEST_BACKOFF, _FIRST_BACKOFF * 2 ** min(max(times, 1) - 1, 10))
+        self._pause(now, backoff * (0.5 + jitter / 2), told=False)
 
     def _pause(self, now: float, seconds: float, *, told: bool) -> None:
         until = now + max(0.0, seconds)

@@ -12,14 +12,20 @@ from enum import Enum
 from shim.embed.batches import Backlog, Batch, Item
 from shim.embed.cells import RowError
 from shim.embed.lanes import Allowance, Lane
-from shim.embed.trouble import Failure, Trouble, is_outage, kind_of
+from shim.embed.trouble import Failure, Trouble, is_outage, kind_of, words_of
 
 SUSPECT_AFTER = 2
 """Failures of a batch, with others succeeding meanwhile, after which the fault is taken to be in one of its rows."""
 GIVE_UP_AFTER = 5
 """Failures of a single text, with others succeeding meanwhile, after which it is left as an error row."""
+SURE_AFTER = 2
+"""The same for one that was found by halving, unless it gets a 500: one in twenty of those may be the server's own."""
+HALVE_AFTER = 3
+"""Failures of a batch, with answers and nobody served meanwhile, after which it is halved to see if a part goes."""
 REFUSED_AT_MOST = 100
 """Texts that may be refused, with none served, before the fault is taken to be in what all requests have in common."""
+SPOILT_AT_MOST = 20
+"""The same for texts that are answered without a good vector: those are paid for."""
 LONGEST_TOLD_PAUSE = 3600.0
 """Seconds that a job waits where providers themselves say when they are back."""
 
@@ -139,13 +145,13 @@ class Machine:
     def failed(self, send: Send, failure: Failure, now: float, jitter: float) -> list[Lost]:
         """The batch has none: it comes again, in parts or whole, or its last text is lost."""
         lane, batch = self._land(send), send.batch
-        lane.failed(failure, now, jitter)
+        lane.failed(failure, now, jitter, is_the_batchs=self._is_the_batchs(batch, failure))
         batch.asked += len(failure.attempts) or 1
         if failure.trouble is Trouble.SPOILT:
             self.spent += (lane.price or 0.0) * batch.tokens  # an answer came, so it is billed, good or not
         batch.last_route = send.route
         match failure.trouble:
-            case Trouble.LIMITED | Trouble.BARRED | Trouble.BROKEN:
+            case Trouble.LIMITED | Trouble.BARRED | Trouble.BROKEN | Trouble.UNABLE:
                 self.backlog.again.append(batch)
                 return []
             case Trouble.UNSUITABLE:
@@ -286,7 +292,7 @@ class Machine:
         """Nothing runs and nothing can start: wait, or see that waiting is no use."""
         usable = [lane for lane in self.lanes if not lane.is_out]
         if not usable:
-            self.stop(StopReason.NO_ROUTE, f"no route is left: {self._troubles()}")
+            self.stop(StopReason.NO_ROUTE, self._troubles())
             return
         for lane in usable:
             allowed = max(self.rules.patience, LONGEST_TOLD_PAUSE if lane.pause_is_told else 0.0)
@@ -331,26 +337,61 @@ class Machine:
 
     def _maybe_at_fault(self, batch: Batch, failure: Failure, now: float) -> list[Lost]:
         """A failure that may be the route's or the batch's: it is the batch's if others succeed meanwhile."""
+        before = batch.failed_last_at
         batch.tries += 1
         batch.failed_at = now if batch.failed_at is None else batch.failed_at
-        others_succeed = any((lane.last_ok_at or -1.0) >= batch.failed_at for lane in self.lanes)
-        answers_come = failure.trouble is Trouble.SPOILT or not is_outage(failure.status)
-        is_alone = not self._flying and not len(self.backlog)
-        at_fault = others_succeed or (answers_come and (batch.is_suspect or is_alone))
-        enough = SUSPECT_AFTER if len(batch.items) > 1 else GIVE_UP_AFTER
-        if batch.is_suspect and answers_come and len(batch.items) > 1:
-            enough = 1
-        if at_fault and batch.tries >= enough:
+        batch.failed_last_at = now
+        if batch.tries >= _tries_of(batch, failure) and self._is_at_fault(batch, failure, before):
             return self._find_bad_row(batch, failure, now)
         self.backlog.again.append(batch)
         return []
 
+    def _is_at_fault(self, batch: Batch, failure: Failure, before: float | None) -> bool:
+        """`before` is the instant of its failure before this one."""
+        is_spoilt = failure.trouble is Trouble.SPOILT
+        if is_spoilt or not is_outage(failure.status):
+            is_alone = not self._flying and not len(self.backlog)
+            if is_alone or self._has_served_since(batch.failed_at):
+                return True
+            # To halve costs little and may show that a part is served; to give a text up for a 500 takes that proof.
+            return (is_spoilt or len(batch.items) > 1) and (batch.is_suspect or batch.tries >= HALVE_AFTER)
+        # An outage may have begun since others were served: only where none are left to tell does that still count.
+        return self._has_served_since(before if self._has_others_to_tell() else batch.failed_at)
+
+    def _has_others_to_tell(self) -> bool:
+        """Whether something is to be done that has not failed yet."""
+        known = [*self.backlog.again, *(send.batch for send in self._flying.values())]
+        return bool(self.backlog.fresh) or any(not (one.tries or one.is_suspect) for one in known)
+
+    def _is_the_batchs(self, batch: Batch, failure: Failure) -> bool:
+        """Whether a failure tells nothing new of the route: it has served others since the batch last failed."""
+        answers_come = failure.trouble is Trouble.DOWN and not is_outage(failure.status)
+        return batch.is_suspect and answers_come and self._has_served_since(batch.failed_last_at)
+
+    def _has_served_since(self, instant: float | None) -> bool:
+        return instant is not None and any((lane.last_ok_at or -1.0) >= instant for lane in self.lanes)
+
     def _lose(self, batch: Batch, failure: Failure, now: float) -> list[Lost]:
         self.progress_at = now
-        if failure.trouble is Trouble.REFUSED and batch.items[0].key not in self._refused_before:
+        for lane in self.lanes:
+            lane.forgive()
+        is_spoilt = failure.trouble is Trouble.SPOILT
+        is_refused = is_spoilt or failure.trouble in (Trouble.REFUSED, Trouble.UNSUITABLE)
+        if is_refused and batch.items[0].key not in self._refused_before:
             self._refused += 1
-            if self._refused >= REFUSED_AT_MOST and all(lane.last_ok_at is None for lane in self.lanes):
-                about = f"each of the first {self._refused} texts was refused"
+            at_most = SPOILT_AT_MOST if is_spoilt else REFUSED_AT_MOST
+            if self._refused >= at_most and all(lane.last_ok_at is None for lane in self.lanes):
+                what = "got no good vector" if is_spoilt else "was refused"
+                about = f"each of the first {self._refused} texts {what}"
                 self.stop(StopReason.NO_ROUTE, f"{about}: {failure.message}")
-        error = RowError(kind_of(failure), failure.message, batch.last_route, batch.asked)
+        error = RowError(kind_of(failure), words_of(failure), batch.last_route, batch.asked)
         return [Lost(item, error) for item in batch.items]
+
+
+def _tries_of(batch: Batch, failure: Failure) -> int:
+    """How many failures it takes to put them down to the batch."""
+    is_outright = failure.trouble is Trouble.SPOILT or is_outage(failure.status)
+    if len(batch.items) == 1:
+        return SURE_AFTER if batch.is_suspect and is_outright else GIVE_UP_AFTER
+    answers_come = failure.trouble is Trouble.SPOILT or not is_outage(failure.status)
+    return 1 if batch.is_suspect and answers_come else SUSPECT_AFTER

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from shim.embed.cells import ErrorKind, RowError
 from shim.embed.errors import StoreError
 from shim.embed.identity import SpaceIdentity
-from shim.embed.index import NAME, Index, Origin, Place
+from shim.embed.index import NAME, Index, Maker, Origin, Place
 from shim.embed.segments import Segment, Vectors, gather
 
-__all__ = ["ROW", "SHIFT", "Origin", "Place", "Shortened", "Store", "cache_folder", "folder_for"]
+__all__ = ["ROW", "SHIFT", "Maker", "Origin", "Place", "Shortened", "Store", "cache_folder", "folder_for"]
 
 SCHEMA_VERSION = 1
 SHIFT = 40
@@ -95,13 +95,18 @@ class Store:
         found = self._index.value("select value from meta where name = 'reference'")
         return None if found is None else str(found)
 
-    def makers(self) -> dict[str, set[str]]:
-        """The routes that made its vectors, and in which spaces, as its batches name them."""
-        found: dict[str, set[str]] = {}
+    def makers(self) -> list[Maker]:
+        """Who made its vectors, in which spaces."""
         with self._index.safely():
-            for route, space in self._index.connection.execute("select distinct route, space from batches"):
-                found.setdefault(route, set()).add(space)
-        return found
+            rows = self._index.connection.execute("select route, base_url, model, space from makers order by route")
+            return [Maker(*row) for row in rows]
+
+    def note_maker(self, maker: Maker) -> None:
+        """Somebody is about to put vectors."""
+        row = (maker.route, maker.base_url, maker.model, maker.space)
+        query = "insert or ignore into makers(route, base_url, model, space) values(?, ?, ?, ?)"
+        with self._index.safely():
+            self._index.connection.execute(query, row)
 
     @property
     def last_batch(self) -> int:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
+from shim._core.vectors_faults import SPOILT
 from shim.embed.cells import ErrorKind
 from shim.events import Attempt, Verdict
 
@@ -23,6 +24,8 @@ class Trouble(str, Enum):
     """An answer came and was no good: the batch may be at fault, or the route."""
     UNSUITABLE = "unsuitable"
     """This route cannot serve this batch: too large, too long."""
+    UNABLE = "unable"
+    """This route cannot serve this job, whatever the text: it does not know a parameter, or ignores `dimensions`."""
     REFUSED = "refused"
     """The batch is at fault: find the row."""
     BROKEN = "broken"
@@ -43,12 +46,9 @@ class Failure:
     call: str = ""
 
 
-_BAD_VECTORS = frozenset(
-    {
-        "null_vector", "zero_vector", "not_finite", "implausible", "undecodable", "token_matrix", "ragged",
-        "no_vectors", "short_answer", "long_answer", "bad_index", "wrong_length",
-    }
-)  # fmt: skip
+_BAD_VECTORS = SPOILT | {"wrong_length"}
+_ABOUT_THE_BATCH = frozenset({"context_too_long", "too_many_inputs", "request_too_large", "bad_request"})
+_FIRST_ROW = re.compile(r"\brow 0\b")
 _VALIDATION = re.compile(
     r"validat|must be|must not|should be|not allowed|invalid|malformed|too (?:long|many|large)|cannot be empty|"
     r"unsupported|expected|unprocessable|llama_decode returned -1",
@@ -65,7 +65,7 @@ def sorted_out(attempt: Attempt) -> Trouble:
         case Verdict.FATAL:
             return Trouble.REFUSED
         case Verdict.CANNOT:
-            return Trouble.UNSUITABLE
+            return Trouble.UNSUITABLE if attempt.reason in _ABOUT_THE_BATCH else Trouble.UNABLE
         case Verdict.BROKEN:
             return Trouble.BROKEN
         case Verdict.TRANSIENT:
@@ -89,6 +89,11 @@ def is_like_validation(status: int | None, message: str) -> bool:
 def is_outage(status: int | None) -> bool:
     """Whether a status speaks of the service and never of the input."""
     return status is None or status in _OUTAGES
+
+
+def words_of(failure: Failure) -> str:
+    """What is said of a single text that failed: row 0 of its answer is nothing that the user of a column knows."""
+    return _FIRST_ROW.sub("this row", failure.message) if failure.reason in _BAD_VECTORS else failure.message
 
 
 def kind_of(failure: Failure) -> ErrorKind:

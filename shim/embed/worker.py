@@ -64,6 +64,7 @@ class Worker:
 
     assignment: Assignment
     clock: Clock
+    router: Router
     client: OpenAI
     setup: plan.Setup
     sharing: RedisSharing | None
@@ -77,11 +78,10 @@ class Worker:
                 f"this machine knows the family in another vector space than where the job was made: {problems[0]}; "
                 "remove the wrong reference (below $SHIM_CACHE_DIR), or give this machine another SHIM_CACHE_DIR"
             )
+        self.router = router
         self.client = OpenAI(router=router)
         most = max(1, assignment.concurrency // assignment.workers)
-        self.setup = plan.set_up(
-            self.client.router, assignment.family, settings(**assignment.choices, concurrency=most)
-        )
+        self.setup = plan.set_up(router, assignment.family, settings(**assignment.choices, concurrency=most))
         self.sharing = None if assignment.share is None else self._shared(assignment.share)
         self._seats: list[_Seat] = []
 
@@ -160,7 +160,7 @@ class _Seat:
             setup.settings,
             clock,
             rows,
-            Observed(worker.client.router, setup, store).of,
+            Observed(worker.router, setup, store).of,
             _silent,
             worker.sharing,
         ).go()

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from contextvars import ContextVar
 from typing import Any
 
+from shim._run.references import Apart
 from shim.testing.cassette import Cassette
 from shim.testing.pieces import event_by_event
 from shim.testing.recording import NO_ANSWER, Asked, Said
@@ -23,6 +24,10 @@ except ImportError as missing:
     raise ImportError("cassettes need vcrpy 9: pip install 'openai-shim[testing]'") from missing
 
 _opened_here: ContextVar[tuple[Cassette, ...]] = ContextVar("_opened_here", default=())
+
+
+def _nowhere() -> None:
+    """No cassette is open."""
 
 
 class Deck:
@@ -39,6 +44,7 @@ class Deck:
             self._open.append(cassette)
             if self._patches is None:
                 self._patches = self._patched()
+                Apart.within = self.current
         _opened_here.set((*_opened_here.get(), cassette))
 
     def close(self, cassette: Cassette) -> None:
@@ -48,6 +54,7 @@ class Deck:
             if not self._open and self._patches is not None:
                 self._patches.close()
                 self._patches = None
+                Apart.within = _nowhere
         _opened_here.set(tuple(one for one in _opened_here.get() if one is not cassette))
 
     def current(self) -> Cassette | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import json
 import os
 import signal
@@ -153,9 +154,21 @@ class Notebook:
         self.server = server
         self.name = name
         path = f"doc/tree/{name}?reset" if server.app == "lab" else f"notebooks/{name}"
-        page.goto(f"{server.url}/{path}")
-        page.wait_for_selector(".jp-Notebook", timeout=60_000)
-        page.wait_for_function(_KERNEL, timeout=60_000)
+        self._open(f"{server.url}/{path}")
+
+    def _open(self, url: str) -> None:
+        """A server that has just been installed compiles itself as it starts: what is not there in time is asked for
+        once more."""
+        late: Any = importlib.import_module("playwright.sync_api").TimeoutError
+        try:
+            self._wait_for(url)
+        except late:
+            self._wait_for(url)
+
+    def _wait_for(self, url: str) -> None:
+        self.page.goto(url, timeout=60_000)
+        self.page.wait_for_selector(".jp-Notebook", timeout=60_000)
+        self.page.wait_for_function(_KERNEL, timeout=60_000)
 
     @property
     def panel(self) -> Any:

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from shim._core.breaker import FOREVER, Breaker, BreakerRules, Permit
+from shim._core.breaker import FOREVER, LOOK_AGAIN, Breaker, BreakerRules, Permit
 from shim.events import BreakerState
 
 CLOSED, OPEN, HALF_OPEN, FORCED = (
@@ -169,7 +169,17 @@ def test_half_open_lets_its_probes_through_and_no_more(probes: int) -> None:
     assert all(permit.is_probe for permit in permits)
     assert breaker.state is HALF_OPEN
     assert breaker.acquire(10.0) is None
-    assert breaker.ready_at(10.0) == FOREVER
+    assert breaker.probe_at(10.0) == FOREVER
+    assert breaker.ready_at(10.0) == 10.0 + LOOK_AGAIN
+
+
+def test_an_early_probe_may_end_the_cooldown_at_any_time() -> None:
+    breaker = opened()
+    probe = take(breaker, 2.0, early=True)
+    assert breaker.ready_at(2.0) == 2.0 + LOOK_AGAIN
+    assert breaker.probe_at(2.0) == FOREVER
+    breaker.release(probe)
+    assert breaker.ready_at(2.0) == breaker.open_until
 
 
 def test_a_probe_that_is_answered_closes_it() -> None:

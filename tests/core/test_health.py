@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim._core.breaker import BreakerRules
+from shim._core.breaker import FOREVER, BreakerRules
 from shim._core.health import Cooldown, KeyHealth, RouteHealth, acquire, release, settle
 from shim._core.outcome import Judgement
 from shim.events import BreakerState, Scope, Verdict
@@ -23,8 +23,9 @@ def judged(
     cooldown: float | None = None,
     told: bool = False,
     counts: bool = False,
+    moot: bool = False,
 ) -> Judgement:
-    return Judgement(verdict, scope, "a reason", "a message", cooldown=cooldown, told=told, counts=counts)
+    return Judgement(verdict, scope, "a reason", "a message", cooldown=cooldown, told=told, counts=counts, moot=moot)
 
 
 def attempt(route: RouteHealth, judgement: Judgement, now: float = 0.0, index: int = 0, seconds: float = 1.0) -> None:
@@ -239,8 +240,29 @@ def test_a_connection_fault_on_a_probe_of_the_route_leaves_its_breaker_half_open
     assert route.breaker.ready_at(10.0) <= 10.0
 
 
+def test_what_says_nothing_of_the_route_moves_nothing() -> None:
+    """A timeout of the caller's own making, on a probe: the next one may probe at once, and nobody is benched."""
+    route = route_health(provider_health(), rules=BreakerRules(failures=1))
+    attempt(route, judged(counts=True))
+    before = route.last_message
+    attempt(route, judged(moot=True), 10.0)
+    assert route.breaker.state is BreakerState.HALF_OPEN
+    assert route.ready_at(0, 10.0) <= 10.0
+    assert route.last_message == before
+
+
+def test_a_probe_is_due_only_when_nothing_but_a_breaker_stands_in_the_way() -> None:
+    route = route_health(provider_health(), rules=BreakerRules(failures=1))
+    attempt(route, judged(counts=True))
+    assert route.probe_at(0, 1.0) == 10.0
+    route.cooldown.put(5.0, False, "rate_limit", 1.0)
+    assert route.probe_at(0, 1.0) == FOREVER
+    assert route.probe_at(0, 6.0) == 10.0
+
+
 EVERY_JUDGEMENT = [
     OK,
+    judged(moot=True),
     *(
         judged(verdict, scope, counts=counts, cooldown=cooldown)
         for verdict in (TRANSIENT, BROKEN, CANNOT, FATAL)

@@ -18,7 +18,7 @@ from tests.support.server import Server
 def embed(request: pytest.FixtureRequest, tmp_path: Path) -> Embed:
     """`client.embed` of a client made for the configuration, with a store of its own."""
 
-    def run(given: dict[str, Any], data: Any, **choices: Any) -> Any:
+    def run(given: dict[str, Any] | shim.Router, data: Any, **choices: Any) -> Any:
         choices = {"store": tmp_path / "store", "progress": False, **choices}
         if request.param == "sync":
             with shim.OpenAI(router=given) as client:

@@ -15,7 +15,7 @@ import pytest
 import shim
 from shim import JobProgress, JobState
 from shim.embed import EmbeddingStoppedError, Estimate, Job, RowsFailedError, SourceError, StoreError
-from shim.events import CallFinished
+from shim.events import BreakerChanged, CallFinished
 from tests.embed.serving import (
     LENGTH,
     Embed,
@@ -101,6 +101,38 @@ def test_a_poison_row_is_found_and_the_rest_goes_on(embed: Embed, server: Server
     good = [text for text in texts if text not in provider.poison]
     assert [row for row in _rows(job) if row is not None] == _right(good)
     assert max(provider.asked.values()) == 1, "no good row was asked for twice"
+
+
+@pytest.mark.parametrize("fault", ["null", "zeros", "nan", "500"])
+def test_rows_without_a_vector_open_no_breaker(embed: Embed, server: Server, provider: Provider, fault: str) -> None:
+    """A handful of texts that a server cannot embed; the rest is done at once, over the breaker's usual rules."""
+    bad = {f"row {number}" for number in (5, 77, 78, 150)}
+    values: dict[str, Any] = {"null": None, "zeros": [0.0] * LENGTH, "nan": [None] * LENGTH}
+
+    def spoil(provider: Provider, request: Seen, peer: Peer) -> bool:
+        texts = request.json["input"]
+        if not bad.intersection(texts):
+            return False
+        if fault == "500":
+            peer.answer(500, answers.error("Internal Server Error"))
+            return True
+        answer = answers.embeddings(request, provider.length, provider.salt)
+        for row in answer["data"]:
+            if texts[row["index"]] in bad:
+                row["embedding"] = values[fault]
+        peer.answer(200, answer)
+        return True
+
+    provider.faults = [spoil]
+    moved: list[object] = []
+    given = config(server)
+    router = shim.Router(given)
+    router.subscribe(lambda event: moved.append(event) if isinstance(event, BreakerChanged) else None)
+    job = embed(router, [f"row {number}" for number in range(200)], batch_size=50)
+    assert moved == []
+    assert job.errors["index"].tolist() == [5, 77, 78, 150]
+    assert all("row 0" not in message for message in job.errors["message"])
+    assert job.summary().done == 196
 
 
 def test_a_row_that_was_refused_before_goes_alone_the_next_time(

@@ -23,6 +23,7 @@ ITS_500 = Failure(Trouble.DOWN, "server_error", "boom", 500)
 SPOILT = Failure(Trouble.SPOILT, "null_vector", "row 3 is null", 200)
 LIMITED = Failure(Trouble.LIMITED, "rate_limit", "slow down", 429, retry_in=2.0)
 TOO_LONG = Failure(Trouble.UNSUITABLE, "context_too_long", "too long", 400)
+UNABLE = Failure(Trouble.UNABLE, "wrong_length", "it gives 64 numbers", 200)
 BROKEN = Failure(Trouble.BROKEN, "bad_key", "the key is wrong", 401)
 
 
@@ -114,10 +115,98 @@ def test_a_null_vector_is_tried_again_before_the_batch_is_halved() -> None:
     assert requests <= 1 + 2 + 2 + 5 + 1
 
 
+@pytest.mark.parametrize(("fault", "seconds"), [(SPOILT, 1.0), (ITS_500, 15.0)], ids=["no vector", "500"])
+def test_looking_for_bad_rows_holds_up_nobody(fault: Failure, seconds: float) -> None:
+    """Ten texts of a thousand are at fault; the route is well, and is not left alone for each of them."""
+    machine = _machine(_lane(inputs=64), items=1000)
+    bad = [f"text {number}" for number in range(7, 1000, 100)]
+    paused = []
+
+    def answer(send: Send) -> Failure | None:
+        paused.append(machine.lanes[0].paused_until)
+        return fault if any(item.text in bad for item in send.batch.items) else None
+
+    lost, _ = _play(machine, answer)
+    assert sorted(one.item.text for one in lost) == sorted(bad)
+    assert max(paused) < seconds
+
+
+def test_a_route_that_gets_nothing_right_is_asked_ever_less() -> None:
+    """Answers come, and none has a good vector: they are paid for all the same."""
+    machine = _machine(_lane(inputs=64), items=1000, patience=60)
+    lost, requests = _play(machine, lambda send: SPOILT)
+    assert lost == []
+    assert machine.stopped is StopReason.NO_ROUTE
+    assert requests < 100
+
+
+def test_a_route_that_gets_nothing_right_is_left_after_a_few_texts() -> None:
+    machine = _machine(_lane(inputs=1, most=1), items=64)
+    lost, requests = _play(machine, lambda send: SPOILT)
+    assert len(lost) == 20
+    assert machine.stopped is StopReason.NO_ROUTE
+    assert machine.stop_message == "each of the first 20 texts got no good vector: row 3 is null"
+    assert requests == 100
+
+
+@pytest.mark.parametrize("fault", [SPOILT, ITS_500], ids=["no vector", "500"])
+def test_every_batch_may_have_a_bad_row(fault: Failure) -> None:
+    """None goes whole, so that nothing shows that the route is well: the parts do."""
+    machine = _machine(_lane(inputs=50), items=200)
+    bad = [f"text {number}" for number in (5, 77, 78, 120, 160)]
+    lost, requests = _play(machine, lambda send: fault if any(i.text in bad for i in send.batch.items) else None)
+    assert sorted(one.item.text for one in lost) == sorted(bad)
+    assert machine.stopped is None
+    assert requests < 150
+
+
+def test_an_outage_that_answers_500_gives_no_text_up() -> None:
+    machine = _machine(_lane(inputs=50), items=200, patience=60)
+    lost, _ = _play(machine, lambda send: ITS_500)
+    assert lost == []
+    assert machine.stopped is StopReason.NO_ROUTE
+
+
+def test_a_route_that_probes_is_asked_again_when_the_probe_is_over() -> None:
+    """Others wait a quarter of a second: it is not out for good."""
+    machine = _machine(items=8)
+    first, second = machine.dispatch(0.0)
+    machine.failed(second, _barred(0.25), 0.0, 0.5)
+    machine.succeeded(first, 40, None, 0.1)
+    assert machine.dispatch(0.1) == []
+    assert machine.wake_at(0.1) == 0.25
+    assert _texts(machine.dispatch(0.25)) == [4]
+
+
 def test_a_500_that_others_do_not_get_is_the_batchs_own() -> None:
     machine = _machine(items=16)
     lost, _ = _play(machine, lambda send: ITS_500 if _has(send, 9) else None)
     assert [(one.item.text, one.error.kind) for one in lost] == [("text 9", ErrorKind.REJECTED)]
+
+
+def test_texts_that_make_a_server_crash_are_found_when_nothing_else_is_left() -> None:
+    """Each looks like an outage; that all others have their vectors tells them apart."""
+    machine = _machine(_lane(inputs=16), items=64)
+    lost, requests = _play(machine, lambda send: DOWN if _has(send, 9) or _has(send, 40) else None)
+    assert sorted(one.item.text for one in lost) == ["text 40", "text 9"]
+    assert machine.stopped is None
+    assert requests < 40
+
+
+def test_an_outage_while_a_bad_row_is_looked_for_costs_no_row() -> None:
+    """It has served others, but not since: what is suspected waits as everybody does."""
+    machine = _machine(_lane(inputs=16), items=640)
+    asked = 0
+
+    def answer(send: Send) -> Failure | None:
+        nonlocal asked
+        asked += 1
+        if 30 <= asked < 40:
+            return DOWN
+        return ITS_500 if _has(send, 9) else None
+
+    lost, _ = _play(machine, answer)
+    assert [one.item.text for one in lost] == ["text 9"]
 
 
 def test_an_outage_halves_nothing_and_ends_the_job() -> None:
@@ -198,6 +287,21 @@ def test_a_text_that_no_route_can_serve_is_oversize() -> None:
     lost, requests = _play(machine, lambda send: TOO_LONG)
     assert [one.error.kind for one in lost] == [ErrorKind.OVERSIZE]
     assert requests == 2
+
+
+def test_a_route_that_cannot_serve_the_job_is_asked_once() -> None:
+    """It does not know `dimensions`: no text is at fault, and no other batch would fare better."""
+    machine = _machine(_lane(most=1), _lane("b/m", most=1), items=400)
+    lost, _ = _play(machine, lambda send: UNABLE if send.route == "a/m" else None)
+    assert lost == []
+    assert machine.lanes[0].is_out
+    assert machine.retries == 1
+
+    machine = _machine(_lane(most=1), items=400)
+    lost, requests = _play(machine, lambda send: UNABLE)
+    assert (lost, requests) == ([], 1)
+    assert machine.stopped is StopReason.NO_ROUTE
+    assert machine.stop_message == "a/m: it gives 64 numbers"
 
 
 def test_a_text_waits_for_no_route_that_is_out() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from shim import Attempt, Purpose, Scope, Verdict
 from shim.embed.cells import ErrorKind
-from shim.embed.trouble import Failure, Trouble, is_like_validation, kind_of, sorted_out
+from shim.embed.trouble import Failure, Trouble, is_like_validation, kind_of, sorted_out, words_of
 
 
 def _attempt(verdict: Verdict | None, status: int | None, reason: str = "x", message: str = "x") -> Attempt:
@@ -33,6 +33,9 @@ def _attempt(verdict: Verdict | None, status: int | None, reason: str = "x", mes
         pytest.param(_attempt(Verdict.BROKEN, 200, "wrong_length"), Trouble.BROKEN, id="another length"),
         pytest.param(_attempt(Verdict.FATAL, 400), Trouble.REFUSED, id="400"),
         pytest.param(_attempt(Verdict.CANNOT, 400, "context_too_long"), Trouble.UNSUITABLE, id="too long"),
+        pytest.param(_attempt(Verdict.CANNOT, 400, "too_many_inputs"), Trouble.UNSUITABLE, id="too many"),
+        pytest.param(_attempt(Verdict.CANNOT, 400, "unsupported_parameter"), Trouble.UNABLE, id="a parameter"),
+        pytest.param(_attempt(Verdict.CANNOT, 200, "wrong_length"), Trouble.UNABLE, id="dimensions ignored"),
         pytest.param(_attempt(Verdict.TRANSIENT, 413), Trouble.UNSUITABLE, id="413"),
         pytest.param(
             _attempt(Verdict.TRANSIENT, 500, message="Input should be a valid string"),
@@ -44,6 +47,22 @@ def _attempt(verdict: Verdict | None, status: int | None, reason: str = "x", mes
 )
 def test_sorted_out(attempt: Attempt, trouble: Trouble) -> None:
     assert sorted_out(attempt) is trouble
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [
+        (Failure(Trouble.SPOILT, "zero_vector", "row 0 is all zeros", 200), "this row is all zeros"),
+        (
+            Failure(Trouble.SPOILT, "null_vector", "the embedding of row 0 is null", 200),
+            "the embedding of this row is null",
+        ),
+        (Failure(Trouble.REFUSED, "bad_request", "row 0 is not allowed", 400), "row 0 is not allowed"),
+    ],
+)
+def test_a_place_in_the_answer_is_not_told_as_a_place_in_the_column(failure: Failure, words: str) -> None:
+    """Case D11: what we say of a text that was asked for alone. A provider's own words stay."""
+    assert words_of(failure) == words
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,52 @@ def test_who_comes_second_gets_the_space_of_the_first(tmp_path: Path) -> None:
     assert second.space(KEY) is theirs
 
 
+ONE, OTHER, MOVED = "http://one/v1 m", "http://other/v1 m", "http://one-moved/v1 m"
+
+
+@pytest.mark.parametrize(
+    ("homes", "salt", "set_by"),
+    [
+        pytest.param([ONE, OTHER], "", ONE, id="the same routes"),
+        pytest.param([OTHER, ONE], "", ONE, id="in another order"),
+        pytest.param(
+            ["http://a-new/v1 m", ONE], "other", ONE, id="a route more: its vectors are compared with the kept"
+        ),
+        pytest.param([OTHER], "", ONE, id="one that has joined is left"),
+        pytest.param([MOVED], "", ONE, id="the same vectors at another address"),
+        pytest.param([MOVED], "other", MOVED, id="another project's family of this name"),
+    ],
+)
+def test_which_reference_a_configuration_finds(tmp_path: Path, homes: list[str], salt: str, set_by: str) -> None:
+    earlier = References(tmp_path, {"words": [ONE, OTHER]})
+    claimed(earlier, ONE)
+    earlier.join(KEY, OTHER, 0.01)
+    earlier.save(KEY)
+
+    kept = References(tmp_path, {"words": homes})
+    kept.load(KEY)
+    found = kept.space(KEY) or kept.inherit(KEY, reading(salt)) or claimed(kept, homes[0], salt)
+
+    assert found.set_by == set_by
+    again = References(tmp_path, {"words": homes})
+    again.load(KEY)
+    theirs = again.space(KEY)
+    assert theirs is not None
+    assert space.fingerprint(theirs.reading) == space.fingerprint(found.reading)
+    earlier.load(KEY)
+    mine = earlier.space(KEY)
+    assert mine is not None
+    assert mine.set_by == ONE
+
+
+def test_what_a_changing_port_leaves_behind_is_bounded(tmp_path: Path) -> None:
+    for port in range(40):
+        kept = References(tmp_path, {"words": [f"http://127.0.0.1:{port}/v1 m"]})
+        assert kept.inherit(KEY, reading(str(port))) is None
+        claimed(kept, f"http://127.0.0.1:{port}/v1 m", str(port))
+    assert 30 < len(list(tmp_path.glob("*.json"))) < 36
+
+
 def no_links(*_: object) -> None:
     raise OSError(errno.EPERM, "no hard links here")
 
