@@ -12,6 +12,7 @@ _PRIVATE = tuple(ip_network(net) for net in ("10.0.0.0/8", "172.16.0.0/12", "192
 _LABEL = re.compile(r"(?!0x)[a-z0-9_-]*[a-z][a-z0-9_-]*", re.IGNORECASE)
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 LOCAL = "local://"
+_ENDPOINT = re.compile(r"/(?:chat/completions|completions|embeddings|responses|models|rerank|moderations)$")
 
 
 def is_private_host(host: str) -> bool:
@@ -53,6 +54,9 @@ def _problem(parts: SplitResult, host: str, shown: str, allow_insecure: bool, pl
         return f"'{shown}' has credentials in it; remove what stands before the @ and use api_key or headers"
     if parts.query or parts.fragment:
         return f"'{shown}' has a query or fragment; write it as query = {{...}}"
+    endpoint = _ENDPOINT.search(parts.path.rstrip("/"))
+    if endpoint is not None:
+        return f"'{shown}' ends in the endpoint {endpoint.group()}, which is added to it; leave that out"
     unknown = [name for name in _PLACEHOLDER.findall(parts.path) if name not in placeholders]
     if unknown or "{" in host:
         return f"'{shown}' has a placeholder that is not filled here; only wire = 'azure' knows {{model}}"

@@ -72,7 +72,7 @@ def _numbers(body: bytes, wanted: Wanted) -> Embedded | None:
         sorted_rows[list(places)] = fitted
         fitted = sorted_rows
     return Embedded(
-        count=wanted.count,
+        count=len(answer.data),
         dimensions=fitted.shape[1],
         input_tokens=answer.input_tokens(),
         model=answer.model_name(),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
+import msgspec
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -154,6 +155,16 @@ class RouteConfig(_Frozen):
     input_type: InputTypeConfig = InputTypeConfig()
     price: Price | None = None
     space_check: bool | None = None
+
+    @field_validator("params")
+    @classmethod
+    def _can_be_sent(cls, value: dict[str, object]) -> dict[str, object]:
+        for name, one in value.items():
+            try:
+                msgspec.json.encode(one)
+            except (TypeError, ValueError):
+                raise ValueError(f"'{name}' is of type {type(one).__name__}, which JSON cannot hold") from None
+        return value
 
     @property
     def route(self) -> str:

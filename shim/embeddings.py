@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import pydantic
 from openai import resources
 from openai._base_client import make_request_options
+from openai.resources import embeddings as official_embeddings
 from openai.types import CreateEmbeddingResponse, Embedding
 from openai.types.create_embedding_response import Usage
 
@@ -20,6 +22,7 @@ from shim.events import Kind
 
 Official = TypeVar("Official", bound=Callable[..., Any])
 
+_SOURCE = official_embeddings.__file__
 _KNOWN = frozenset({"dimensions", "user", "extra_headers", "extra_query", "extra_body", "timeout"})
 _construct = cast("Any", pydantic.BaseModel.model_construct).__func__  # openai's own override walks every number
 
@@ -27,6 +30,11 @@ _construct = cast("Any", pydantic.BaseModel.model_construct).__func__  # openai'
 def is_plain(input: object) -> bool:
     """Whether the input needs no transformation: a text, or a list of texts."""
     return isinstance(input, str) or (type(input) is list and set(map(type, input)) == {str})
+
+
+def _is_untouched(official: Any) -> bool:
+    """Whether the official method is the SDK's own: what traces or patches it wants to see each call."""
+    return type(official) is FunctionType and official.__code__.co_filename == _SOURCE
 
 
 def _is_ours(client: Any, model: object, input: object, rest: dict[str, Any]) -> bool:
@@ -88,7 +96,7 @@ class Embeddings(resources.Embeddings):
 
     @_as(resources.Embeddings.create)
     def create(self, *, input: Any, model: Any, **rest: Any) -> CreateEmbeddingResponse:
-        if not _is_ours(self._client, model, input, rest):
+        if not (_is_untouched(resources.Embeddings.create) and _is_ours(self._client, model, input, rest)):
             return super().create(input=input, model=model, **rest)
         return self._post(
             "/embeddings", body=_body(model, input, rest), options=_options(rest), cast_to=CreateEmbeddingResponse
@@ -100,7 +108,7 @@ class AsyncEmbeddings(resources.AsyncEmbeddings):
 
     @_as(resources.AsyncEmbeddings.create)
     async def create(self, *, input: Any, model: Any, **rest: Any) -> CreateEmbeddingResponse:
-        if not _is_ours(self._client, model, input, rest):
+        if not (_is_untouched(resources.AsyncEmbeddings.create) and _is_ours(self._client, model, input, rest)):
             return await super().create(input=input, model=model, **rest)
         return await self._post(
             "/embeddings", body=_body(model, input, rest), options=_options(rest), cast_to=CreateEmbeddingResponse

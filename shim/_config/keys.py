@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,6 +11,9 @@ from pydantic import SecretStr
 from shim._config.problems import Problems, at, nearest
 from shim._config.variables import resolve
 from shim.config import KeyConfig
+
+_NAMED = re.compile(r"(?:\$|os\.environ/|env:)([A-Za-z_][A-Za-z0-9_]*)")
+"""How other tools, and shells, write a variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,12 @@ def _wrong_with(key: str) -> str:
         return "is empty; set it or remove it"
     if key != key.strip():
         return "begins or ends with white space; remove it"
+    if (named := _NAMED.fullmatch(key)) is not None:
+        return f"is the name of a variable, not its value; write ${{{named.group(1)}}}"
+    if key.lower().startswith("bearer "):
+        return "begins with 'Bearer'; write the key alone"
+    if key[0] == key[-1] and key[0] in "'\"":
+        return "stands in quotes of its own; remove them"
     if any(ord(char) < 0x20 or 0x7F <= ord(char) < 0xA0 for char in key):
         return "holds control characters; copy it again"
     if any(ord(char) > 0xFF for char in key):

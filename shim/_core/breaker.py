@@ -96,6 +96,14 @@ class Breaker:
         else:
             self._count(now, failed=0)
 
+    def proved(self, permit: Permit) -> Permit:
+        """The attempt brought content and goes on, as a stream does: a probe has shown what it was to show, and others
+        need not wait for its end. Its permit from now on."""
+        if permit.generation != self._generation or not permit.is_probe:
+            return permit
+        self._close()
+        return Permit(self._generation, False)
+
     def neutral(self, permit: Permit) -> None:
         """The attempt was answered, but says nothing of the route's health (a 400): a probe proved the server up."""
         if permit.generation == self._generation and permit.is_probe:

@@ -29,6 +29,8 @@ _REJECTED = (
     re.compile(r"extra_forbidden.{0,40}?loc\W+body\W+([A-Za-z_]\w*)", re.I),
 )
 _REJECTING_CODES = frozenset({"unsupported_parameter", "unsupported_value", "unknown_parameter"})
+_ADDED = re.compile(r"(?<![\w-])(?:(encoding[_ ]format)s?|(stream_options))(?![\w-])", re.I)
+"""Parameters that the SDKs add of themselves: a refusal that speaks of one means it, whatever its words."""
 _MATRYOSHKA = re.compile(r"\bmatryoshka\b", re.I)
 
 
@@ -172,4 +174,7 @@ def rejected_parameter(envelope: Envelope) -> str | None:
         return envelope.param
     if _MATRYOSHKA.search(said):
         return "dimensions"
-    return next((found.group(1) for pattern in _REJECTED if (found := pattern.search(said))), None)
+    named = next((found.group(1) for pattern in _REJECTED if (found := pattern.search(said))), None)
+    if named is None and (added := _ADDED.search(said)) is not None:
+        return "encoding_format" if added.group(1) else "stream_options"
+    return named

@@ -172,6 +172,11 @@ def acquire(route: RouteHealth, key: int, now: float, *, early: bool) -> Permits
     return Permits(of_route, of_provider)
 
 
+def prove(route: RouteHealth, permits: Permits) -> Permits:
+    """The attempt brought content and goes on: its permits from now on."""
+    return Permits(route.breaker.proved(permits.route), route.provider.breaker.proved(permits.provider))
+
+
 def release(route: RouteHealth, permits: Permits) -> None:
     """The attempt was cancelled: nobody's failure."""
     route.in_flight -= 1

@@ -221,6 +221,7 @@ def _why_not_embed(request: Request, family: FamilyState, route: RouteState) -> 
     if fit is None:
         return f"it cannot give vectors of {asked} dimensions", None
     limit = route.config.max_inputs
-    if limit is not None and (count := count_inputs(request.fields.get("input"))) > limit:
+    count = None if limit is None else count_inputs(request.fields.get("input"))
+    if limit is not None and count is not None and count > limit:
         return f"{count} inputs are more than the {limit} that it takes in one request", None
     return "", fit

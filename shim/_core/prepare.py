@@ -27,6 +27,8 @@ from shim.events import Kind
 DROPPABLE = frozenset({"encoding_format", "stream_options", "user"})
 """Parameters that may be left out for a route that rejects them, without changing what the answer means."""
 
+_FORMATS = frozenset({"base64", "float"})  # of which one can be made of the other here
+
 _NEVER = frozenset(
     {
         b"authorization",
@@ -255,6 +257,12 @@ def _prefixed(raw: Raw | None, prefix: str) -> Raw:
 def _without_keys(query: bytes) -> str:
     parts = query.decode("latin-1").split("&") if query else []
     return "&".join(part for part in parts if part.split("=", 1)[0].lower() not in _KEY_QUERY)
+
+
+def may_drop(name: str, fields: Mapping[str, Raw]) -> bool:
+    """Whether the request holds a droppable parameter with a value that can be done without: a format of vectors that
+    nobody knows is the caller's own mistake."""
+    return name in fields and (name != "encoding_format" or text_of(fields[name]) in _FORMATS)
 
 
 def asked_dimensions(fields: Mapping[str, Raw]) -> int | None:

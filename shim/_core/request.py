@@ -161,31 +161,46 @@ def is_null(raw: Raw | None) -> bool:
     return raw is None or bytes(raw).strip() == b"null"
 
 
-def count_inputs(raw: Raw | None) -> int:
-    """How many vectors an embeddings `input` asks for: one for a string or one array of tokens. 0 when it is none."""
+def count_inputs(raw: Raw | None) -> int | None:
+    """How many vectors an embeddings `input` asks for: one for a string or one array of tokens. None where it is of no
+    kind that OpenAI knows: what that means is for the provider to say."""
     if raw is None:
-        return 0
+        return None
     head = bytes(raw).lstrip()[:1]
     if head == b'"':
         return 1
     if head != b"[":
-        return 0
+        return None
     try:
         items = _ITEMS.decode(raw)
     except msgspec.DecodeError:
-        return 0
+        return None
     if items and bytes(items[0]).lstrip()[:1] not in (b'"', b"[", b"n", b"t", b"f", b"{"):
         return 1
     return len(items)
 
 
+def has_blank(raw: Raw | None) -> bool:
+    """Whether an embeddings `input` is or holds a text of white space alone, or no tokens."""
+    value = _decoded(raw)
+    texts = value if isinstance(value, list) else [value]
+    return any(not text.strip() if isinstance(text, str) else text == [] for text in texts)
+
+
 _PART = re.compile(rb'((?<!file)name="?model"?\r\n(?:[^\r\n]+\r\n)*\r\n)([^\r\n]*)(\r\n--)', re.IGNORECASE)
+
+_STREAM = re.compile(rb'(?<!file)name="?stream"?\r\n(?:[^\r\n]+\r\n)*\r\ntrue\r\n--', re.IGNORECASE)
 
 
 def multipart_model(body: bytes) -> str | None:
     """The `model` field of a multipart form (RFC 7578), None when it has none."""
     found = _PART.search(body)
     return found.group(2).decode("utf-8", "replace") if found else None
+
+
+def multipart_is_stream(body: bytes) -> bool:
+    """Whether the form asks for a stream: transcriptions and edits of images may."""
+    return _STREAM.search(body) is not None
 
 
 def multipart_with_model(body: bytes, model: str) -> bytes:

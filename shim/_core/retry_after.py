@@ -80,7 +80,7 @@ def told_cooldown(outcome: Outcome, now: float) -> float | None:
 
 def _retry_after(headers: Mapping[str, str], now: float) -> float | None:
     told = [headers.get("retry-after-ms", "").strip(), headers.get("retry-after", "").strip()]
-    waits = [float(told[0]) / 1000 if _BARE.fullmatch(told[0]) else None, parse_duration(told[1])]
+    waits = [float(told[0]) / 1000 if _BARE.fullmatch(told[0]) else None, _reset_value(told[1], now)]
     if waits[1] is None and _HTTP_DATE.match(told[1]):
         waits[1] = _until(told[1], now)
     return max((wait for wait in waits if wait is not None), default=None)

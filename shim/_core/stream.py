@@ -1,7 +1,8 @@
 """Watches one streamed answer: when it holds content, when it is complete, and when it turns out to be an error.
 
-Bytes go in and come out untouched and in order. Before the first content-bearing event all are held; after it each
-event is passed on when complete, except an error event, which the caller raises instead.
+Bytes go in and come out untouched and in order, but for blocks without data, on which the official client fails. Before
+the first content-bearing event all are held; after it each event is passed on when complete, except an error event,
+which the caller raises instead.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shim._core.answers import has_content, read_json, tokens
-from shim._core.sse import Event, SSEParser
+from shim._core.sse import Event, SSEParser, read_block
 
 _CHOICES = ("/chat/completions", "/completions")
 _RESPONSES = "/responses"
@@ -27,6 +28,8 @@ _PREAMBLE = frozenset(
         "response.reasoning_summary_part.added",
     }
 )
+
+_KEEP_ALIVES = frozenset({"ping", "keepalive"})
 
 EMPTY = "empty"
 NO_FINISH = "no finish"
@@ -51,13 +54,13 @@ class StreamWatch:
     """Watches the body of one streamed answer to `endpoint`, the path below the base URL.
 
     `/chat/completions`, `/completions` and `/responses` are read as server-sent events; of anything else the first byte
-    is content and the end of the body its finish.
+    is content and the end of the body its finish, or where events were announced, the first of them that is no error.
     """
 
     # fmt: off
     __slots__ = (
-        "_done", "_ended", "_held", "_is_responses", "_open", "_parser", "_seen", "_sent", "_text", "_unread",
-        "committed", "error", "events", "input_tokens", "output_tokens", "response_id",
+        "_done", "_ended", "_held", "_is_other", "_is_responses", "_open", "_parser", "_seen", "_sent", "_tail",
+        "_text", "_unread", "committed", "error", "events", "input_tokens", "output_tokens", "response_id",
     )
     # fmt: on
 
@@ -65,17 +68,20 @@ class StreamWatch:
         self.committed = False
         self.error: StreamError | None = None
         self.events = 0
-        """Events with data so far; comments do not count."""
+        """Events with data so far; comments and pings do not count."""
         self.input_tokens: int | None = None
         self.output_tokens: int | None = None
         self.response_id: str | None = None
         """The id under which the provider keeps a streamed response, once it was told."""
         self._is_responses = endpoint == _RESPONSES
+        self._is_other = False
         self._unread = endpoint not in _CHOICES and not self._is_responses
         self._parser = SSEParser()
         self._held: list[bytes] = []
         self._seen = 0
         self._sent = 0
+        self._tail = b""
+        """What the last event lacks, where the body ended before its blank line."""
         self._text: list[str] = []
         self._open: set[int] = set()
         self._ended: set[int] = set()
@@ -85,6 +91,10 @@ class StreamWatch:
     def takes_anything(self) -> bool:
         """Whether the endpoint's answers are not server-sent events: the first byte of whatever comes is content."""
         return self._unread and not self._done
+
+    def expect_events(self) -> None:
+        """Of an endpoint that takes anything: what comes are events all the same (images, transcripts, speech)."""
+        self._unread, self._is_other = False, True
 
     @property
     def finished(self) -> bool:
@@ -107,7 +117,7 @@ class StreamWatch:
         if not self.committed:
             self._held.append(chunk)
             return b""
-        if limit == self._seen and not self._held:
+        if limit == self._seen and not self._held and not self._parser.hollow:
             self._sent = limit
             return chunk
         return self._release(chunk, limit)
@@ -117,18 +127,19 @@ class StreamWatch:
 
         Pass it on when `close` finds the stream complete, so that the body stays whole to the byte.
         """
-        return b"".join(self._held)
+        return self._without_hollow(b"".join(self._held)) + self._tail
 
     def close(self) -> str | None:
         """At the end of the body, return None if the answer is complete, else why not.
 
         The reasons: that of `error`, `empty` (no event at all), `half event`, `no finish`.
         """
-        if self.error is not None:
-            return self.error.reason
         if self._unread and not self._done:
             return None if self.committed else EMPTY
-        if self.finished:
+        self._read_unended()
+        if self.error is not None:
+            return self.error.reason
+        if self.finished or (self._is_other and self.committed and not self._parser.pending.strip()):
             return None
         pending = self._parser.pending.strip()
         if self.committed and pending.removeprefix(b"data:").lstrip().startswith(b"[DONE]"):
@@ -148,6 +159,30 @@ class StreamWatch:
                 return self._seen if self.error is None else event.start
         return self._parser.settled
 
+    def _read_unended(self) -> None:
+        """Take note of a last event whose blank line is missing, if it is whole: many servers end so, and the official
+        client would overlook it."""
+        pending = self._parser.pending
+        if self._done or self._tail or self.error is not None or not pending.strip():
+            return
+        event, _ = read_block(pending, self._parser.settled, self._seen)
+        if event is None or event.data.startswith(b"[DONE]"):
+            return
+        try:
+            read_json(event.data)
+        except ValueError:
+            return
+        self._tail = b"\n\n"
+        self.events += 1
+        self._note(event)
+
+    def _without_hollow(self, held: bytes) -> bytes:
+        """The bytes that begin at what was passed on last, without blocks that hold no data."""
+        for start, end in reversed(self._parser.hollow):
+            if self._sent <= start < self._sent + len(held):
+                held = held[: start - self._sent] + held[end - self._sent :]
+        return held
+
     def _release(self, chunk: bytes, limit: int) -> bytes:
         self._held.append(chunk)
         if limit <= self._sent:
@@ -155,8 +190,10 @@ class StreamWatch:
         whole = b"".join(self._held)
         cut = limit - self._sent
         self._held = [whole[cut:]] if cut < len(whole) else []
+        out = self._without_hollow(whole[:cut])
+        self._parser.hollow = [place for place in self._parser.hollow if place[0] >= limit]
         self._sent = limit
-        return whole[:cut]
+        return out
 
     def _note(self, event: Event) -> bool:
         """Take note of one event and say whether the next one is to be read."""
@@ -171,7 +208,11 @@ class StreamWatch:
         if _is_error(body, event.event):
             self.error = StreamError(event.data, event.event, ERROR_EVENT)
         elif isinstance(body, dict):
-            if self._is_responses:
+            if event.event in _KEEP_ALIVES or body.get("type") in _KEEP_ALIVES:
+                self.events -= 1  # a comment by another name
+            elif self._is_other:
+                self.committed = True
+            elif self._is_responses:
                 self._note_response(event, body)
             else:
                 self._note_chunk(event, body)

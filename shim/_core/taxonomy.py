@@ -117,20 +117,42 @@ _SAYS_OVER_CONTEXT = (
     r"|exceeds? the (?:available )?context size"
 )
 _SAYS_TOO_MANY = (
-    r"Too many inputs|batch size|at most \d+ (?:requests|inputs)"
+    r"Too many inputs|batch size|at most \d+ (?:requests|inputs)|array too long"
+    r"|number of (?:inputs|texts|documents|items|strings)[\w ]{0,30}(?:exceeds?|at most|more than|maximum)[\w ]*"
     r"|inputs? (?:array|list) (?:is )?too (?:long|large)"
 )
-_SAYS_TOO_LARGE = r"tokens per request|Request too large|payload too large|request entity too large"
+_SAYS_TOO_LARGE = (
+    r"tokens per (?:submitted )?(?:request|batch)|Request too large|payload too large|request entity too large"
+)
 _SAYS_TOO_LONG = (
     r"context (?:length|window|size)|too many tokens|maximum (?:input|sequence|prompt) length"
     r"|(?:input|prompt|messages) (?:is |are )?too long|max_new_tokens`? must be"
+    r"|(?:less|fewer) than \d+ tokens|(?:cannot|can't|must not|may not) exceed \d+ tokens"
+    r"|input length \d+ exceeds?|string too long|exceeds? (?:the )?maximum (?:allowed )?(?:token|input|sequence) [\w ]*"
 )
+_SAYS_BAD_KEY = (
+    r"(?:invalid|incorrect|expired|missing|malformed) API[ _-]?key"
+    r"|API[ _-]?key (?:is |was |has )?(?:not valid|invalid|incorrect|expired|missing|revoked|been revoked)"
+)
+_SAYS_NO_CREDIT = (
+    r"credit balance is too low|balance (?:is )?(?:insufficient|not enough)|余额不足\w*"
+    r"|insufficient (?:account )?(?:balance|credits?|funds)"
+)
+_SAYS_NO_MODEL = (
+    r"(?:unknown|invalid) model(?: name| id)?|not a valid model(?: name| id)?"
+    r"|model ['\"`]?[\w./:@-]{1,100}['\"`]? (?:was |is )?(?:not found|does not exist|not available)"
+)
+_SAYS_LIMITED = r"rate[ -]limit(?:ed|s)?(?: has been| was)? (?:exceeded|reached|hit)|Too many requests|rate limited"
 _SAYS_UNSUPPORTED = (
     r"matryoshka|extra_forbidden|Extra inputs are not permitted|unexpected keyword argument|does not support parameter"
+    r"|extra fields not permitted|Additional properties are not allowed|Unrecogni[sz]ed keys?"
+    # What the SDKs add of themselves, however a server words that it does not take it.
+    r"|encoding[_ ]formats?|stream_options"
     r"|(?:unknown|unsupported|unrecogni[sz]ed) (?:parameter|value|request argument|name|field)"
 )
 _SAYS_LACKS = (
-    r"(?:does|do) not support|(?:is|are) not a multimodal model|not enabled for (?:this )?models?[\w/.-]*"
+    r"(?:is|are) (?:not (?:yet |currently )?supported|unsupported)"
+    r"|(?:does|do) not support|(?:is|are) not a multimodal model|not enabled for (?:this )?models?[\w/.-]*"
     r"|(?:is|are) not (?:supported|enabled) (?:with|for|by|on|in) (?:this|the|models?)[\w/ .-]*"
 )
 _CODES_LOST = (
@@ -157,8 +179,11 @@ ROWS: tuple[Row, ...] = (
     _row("azure", 404, MODEL, "deploymentnotfound"),
     _row("azure", 404, ENDPOINT, text=r"Resource not found"),
     _row("azure", 422, UNSUITED),
+    _row("azure", 403, _transient(Scope.ACCOUNT, "quota", 900.0, counts=False), text=r"Out of call volume quota"),
     _row("gemini", 403, KEY, "permission_denied"),
     _row("gemini", (400, 404), MODEL, "not_found"),
+    _row("gemini", 400, KEY, text=r"API key (?:not valid|expired)"),
+    _row("gemini", 400, _broken(Scope.ACCOUNT, "forbidden", GONE), "failed_precondition"),
     _row("gemini", 400, MODEL, text=r"unexpected model name format"),
     _row("gemini", (429, 503), CROWDED, text=r"Resource exhausted\. Please try again later\.?"),
     _row("gemini", 503, CAPACITY_GONE, "unavailable"),
@@ -171,7 +196,7 @@ ROWS: tuple[Row, ...] = (
     _row("openrouter", 429, LIMIT, text=r"limit_rpm"),
     _row("openrouter", 429, CROWDED, text=r"rate-limited upstream|Provider returned error"),
     _row("groq", (400, 404), MODEL, "model_not_found model_decommissioned"),
-    _row("groq", (400, 422, 500), JUNK, "tool_use_failed"),
+    _row("groq", (400, 422, 500), JUNK, "tool_use_failed json_validate_failed"),
     _row("groq", (498, 503), CAPACITY_GONE, "capacity_exceeded"),
     _row("groq", (424, 498, 499, 500, 502, 503), CAPACITY_GONE),
     _row("mistral", 400, MODEL, "invalid_model 1500"),
@@ -209,6 +234,8 @@ ROWS: tuple[Row, ...] = (
     _row("github-models", 429, _transient(Scope.KEY_MODEL, "rate_limit", 60.0, counts=False)),
     _row("dashscope", (400, 422), UNSUPPORTED, "invalidparameter invalid_parameter_error"),
     _row("voyage", 400, MODEL, text=r"Model [\w./-]+ is not supported"),
+    _row("siliconflow", 403, CREDIT, text=_SAYS_NO_CREDIT),
+    _row("lm-studio", 400, SERVER, text=r"Model (?:is |was )?unloaded|model has crashed"),
     _row("xiaomi", 400, MODEL, text=r"Not supported model"),
     _row("xiaomi", 404, LACKS),
     _row("baseten", 403, KEY, text=r"api-key"),
@@ -220,6 +247,7 @@ ROWS: tuple[Row, ...] = (
     # Codes and types that mean the same wherever they stand.
     _row("*", ANY, QUOTA, "insufficient_quota billing_hard_limit_reached billing_not_active"),
     _row("*", (402, 403, 429), CREDIT, "insufficient_balance payment_required insufficient_credits"),
+    _row("*", ANY, CREDIT, "exceeded_current_quota_error budget_exceeded"),
     _row("*", (400, 401, 403), KEY, "invalid_api_key api_key_invalid wrong_api_key"),
     _row("*", (400, 404, 410), LOST, _CODES_LOST),
     _row("*", (400, 404, 410), MODEL, "model_not_found model_not_available model_decommissioned deploymentnotfound"),
@@ -227,6 +255,9 @@ ROWS: tuple[Row, ...] = (
     _row("*", ANY, BEYOND_MODEL, "context_length_exceeded"),
     _row("*", ANY, TOO_LONG, "exceed_context_size_error too_many_tokens too_many_prompt_tokens"),
     _row("*", REFUSED, TOO_LARGE, "max_tokens_per_request request_too_large"),
+    _row("*", REFUSED, TOO_MANY, "array_above_max_length"),
+    _row("*", REFUSED, TOO_LONG, "string_above_max_length"),
+    _row("*", (400, 403), LIMIT, "rate_limit_exceeded rate_limit_error too_many_requests throttlingexception"),
     _row("*", (413, 429), TOO_LARGE, text=r"Request too large for"),
     _row("*", (400, 422), UNSUPPORTED, "unsupported_parameter unsupported_value unknown_parameter extra_forbidden"),
     _row("*", 500, _transient(Scope.REQUEST, "bad_generation", counts=False), "model_error"),
@@ -235,8 +266,16 @@ ROWS: tuple[Row, ...] = (
     _row("*", range(520, 531), GATEWAY, "html"),
     # Texts that servers behind any name send: llama.cpp, vLLM, TEI, NVIDIA NIM, and relays that pass them on.
     _row("*", 400, OVERLOADED, text=r"DEGRADED function"),
+    _row("*", 403, LIMIT, text=_SAYS_LIMITED),
+    # Under a 400, words that speak of this host alone: another may serve, but mere text benches nobody.
+    _row("*", 400, UNSUITED, text=_SAYS_BAD_KEY),
+    _row("*", 400, UNSUITED, text=_SAYS_NO_CREDIT),
+    _row("*", 400, UNSUITED, text=_SAYS_NO_MODEL),
+    _row("*", 400, UNSUITED, text=_SAYS_LIMITED),
+    _row("*", 400, UNSUITED, text=r"Model (?:is |was )?unloaded|model has crashed"),
     _row("*", (500, 503), TOO_LONG, text=_SAYS_OVER_CONTEXT),
     _row("*", 500, LACKS, text=r"image input is not supported"),
+    _row("*", (400, 422), UNSUITED, "html"),  # a page is a gateway's word, not the provider's
     _row("*", 400, UNSUITED, text=r"could not parse the JSON body"),
     _row("*", (400, 404, 410), LOST, text=_SAYS_LOST),
     _row("*", REFUSED, TOO_MANY, text=_SAYS_TOO_MANY),
@@ -256,6 +295,7 @@ ROWS: tuple[Row, ...] = (
     _row("*", 409, _transient(Scope.MODEL, "conflict")),
     _row("*", 429, LIMIT),
     _row("*", (425, 498, 503, 529), OVERLOADED),
+    _row("*", 501, _broken(Scope.MODEL, "unsupported_feature", GONE)),
     _row("*", range(400, 424), BAD),
     _row("*", (424, 499), SERVER),
     _row("*", range(425, 500), BAD),

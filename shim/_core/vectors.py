@@ -30,13 +30,13 @@ from shim._core.vectors_wire import Answer, parse
 class Wanted:
     """What the answer must look like.
 
-    `dimensions` is the exact length of every vector as the provider sends it; None takes any one length. `truncate_to`
-    cuts each vector to its first components and scales it to unit length again: only for Matryoshka families. `int8`
-    says that base64 payloads hold one signed byte per component (Perplexity's do); they come back as floats of the same
-    value, not scaled.
+    `count` None takes any number of vectors. `dimensions` is the exact length of every vector as the provider sends it;
+    None takes any one length. `truncate_to` cuts each vector to its first components and scales it to unit length
+    again: only for Matryoshka families. `int8` says that base64 payloads hold one signed byte per component
+    (Perplexity's do); they come back as floats of the same value, not scaled.
     """
 
-    count: int
+    count: int | None
     dimensions: int | None = None
     truncate_to: int | None = None
     int8: bool = False
@@ -114,17 +114,19 @@ def read(body: bytes, wanted: Wanted) -> Embedded | Judgement:
 
     No vectors are a good answer to no inputs.
 
-    Transient (reasons `malformed`, `short_answer`, `long_answer`, `bad_index`, `null_vector`, `ragged`, `undecodable`,
-    `token_matrix`, `not_finite`, `zero_vector`, `implausible`): the next attempt may be good. Broken (`wrong_length`):
-    every vector has the same other length, or is float64 or int8; the route is misconfigured.
+    Transient (reasons `malformed`, `no_vectors`, `short_answer`, `long_answer`, `bad_index`, `null_vector`, `ragged`,
+    `undecodable`, `token_matrix`, `not_finite`, `zero_vector`, `implausible`): the next attempt may be good. Broken
+    (`wrong_length`): every vector has the same other length, or is float64 or int8; the route is misconfigured.
     """
     answer = parse(body)
     if isinstance(answer, Judgement):
         return answer
-    if len(answer.data) != wanted.count:
-        reason = "short_answer" if len(answer.data) < wanted.count else "long_answer"
-        return spoilt(reason, f"{len(answer.data)} vectors for {wanted.count} inputs")
-    if wanted.count == 0:
+    count = len(answer.data) if wanted.count is None else wanted.count
+    if len(answer.data) != count:
+        reason = "short_answer" if len(answer.data) < count else "long_answer"
+        reason = reason if answer.data else "no_vectors"
+        return spoilt(reason, f"{len(answer.data)} vectors for {count} inputs")
+    if count == 0:
         return _embedded(answer, _Block(wanted.truncate_to or wanted.dimensions or 0), (), wanted)
     places = order([row.index for row in answer.data])
     if isinstance(places, Judgement):
@@ -145,7 +147,7 @@ def _embedded(answer: Answer, block: _Block, places: Sequence[int], wanted: Want
     is_intact = is_ordered and _is_readable(answer) and wanted.truncate_to is None and not (wanted.int8 and is_base64)
     block = block if is_ordered else _sorted(block, places)
     return Embedded(
-        count=wanted.count,
+        count=len(answer.data),
         dimensions=block.dimensions,
         input_tokens=answer.input_tokens(),
         model=answer.model_name(),

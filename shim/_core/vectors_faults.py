@@ -8,7 +8,7 @@ from shim.events import Scope, Verdict
 SPOILT = frozenset(
     {
         "null_vector", "zero_vector", "not_finite", "implausible", "undecodable", "token_matrix", "ragged",
-        "short_answer", "long_answer", "bad_index",
+        "no_vectors", "short_answer", "long_answer", "bad_index",
     }
 )  # fmt: skip
 """The reasons for which an answer of vectors is no good, whatever the server's health: one text may be at fault."""

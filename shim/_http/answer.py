@@ -124,7 +124,7 @@ def _stream(flight: Flight, won: Won, live: Live, flavour: Flavour, request: Any
     response = hx.Response(
         inner.status_code,
         headers=_kept(flight, won) + _shown(flight, won),
-        stream=async_stream(AsyncChunks(live)) if is_async else sync_stream(chunks_of(live)),
+        stream=async_stream(AsyncChunks(live)) if is_async else sync_stream(chunks_of(live), live.stop),
         request=request,
         extensions={**inner.extensions, EXTENSION: Served(flight)},
     )

@@ -101,6 +101,7 @@ def _async_face(original: Any) -> Any:
         return original._transport_for_url(client, url)
 
     async def aclose(self: Any) -> None:
+        getattr(self, _PLACE).end_closed()
         for sibling in getattr(self, _PLACE).siblings():
             await sibling.aclose()
         await original.aclose(self)

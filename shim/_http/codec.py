@@ -9,6 +9,7 @@ from shim._core.request import (
     Request,
     endpoint_of,
     is_true,
+    multipart_is_stream,
     multipart_model,
     read_fields,
     sort_headers,
@@ -41,6 +42,7 @@ def read_request(request: Any, endpoint: str, body: bytes, own_base: str) -> Req
         if model is None:
             return None
         read.model = model
+        read.is_stream = multipart_is_stream(body)
         return read
     fields = read_fields(body)
     if fields is None:

@@ -168,6 +168,10 @@ class Engine:
             read = read_request(request, endpoint, body, "")
             if read is not None and read.model in ("", "auto"):
                 return f" for model {read.model!r} (no default_{read.kind.value} is configured)"
+            if read is not None and self.board.catalog.resolve(read.model, read.kind) is not None:
+                state = needs_state(endpoint, body, read.fields)
+                name = "something" if state is None else state.name
+                return f" for model {read.model!r} with {name}, which no provider here is known to keep,"
             if read is not None:
                 near = self.board.catalog.closest(read.model, read.kind)
                 return f" for model {read.model!r}" + (f" (did you mean {near[0]!r}?)" if near else "")

@@ -12,6 +12,10 @@ from shim._run.exchange import Exchange, Reply
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _WHOLE = frozenset({"application/json", "application/problem+json", "text/html", "application/xhtml+xml"})
+_OPENINGS = (b"{", b"[", b"<")
+"""How an answer begins that is no stream of events: JSON or a page."""
+_SHORTEST = 1e-3
+"""Seconds. Sockets round less to none, which means not to wait at all and fails as if nobody listened."""
 MOST_BYTES = 1 << 30
 """Larger answers are refused: 1 GiB is about 40,000 vectors of 1,536 numbers as JSON."""
 
@@ -25,7 +29,7 @@ class Limits(dict[str, float]):
     __slots__ = ("_connect", "_now", "_until", "has_connected", "is_aborted")
 
     def __init__(self, until: float, connect: float, now: Any) -> None:
-        left = max(until - now(), 1e-6)
+        left = max(until - now(), _SHORTEST)
         super().__init__(connect=min(connect, left), read=left, write=left, pool=left)  # for those who copy it
         self._until = until
         self._connect = connect
@@ -36,12 +40,12 @@ class Limits(dict[str, float]):
 
     def get(self, key: str, default: Any = None) -> Any:
         if self.is_aborted:
-            return 1e-6
-        left = max(self._until - self._now(), 1e-6)
+            return _SHORTEST
+        left = max(self._until - self._now(), _SHORTEST)
         if key != "connect":
             return left
         self.has_connected = True
-        return min(left, self._connect)
+        return min(left, max(self._connect, _SHORTEST))
 
 
 class Lowered(Mapping[str, str]):
@@ -77,8 +81,12 @@ def is_live(exchange: Exchange, status: int, headers: Mapping[str, str]) -> bool
     watch = exchange.watch
     if watch is None or not 200 <= status < 300 or status == 204:
         return False
+    if not watch.takes_anything:
+        return True  # many servers send events under another name, or none: the watch tells what they are
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    return kind not in _WHOLE  # many servers send events under another name, or none: the watch tells what they are
+    if kind == "text/event-stream":
+        watch.expect_events()
+    return kind not in _WHOLE
 
 
 def whole(response: Any, headers: Mapping[str, str], at: float) -> Reply:
@@ -106,11 +114,13 @@ def too_large(headers: Lowered, status: int) -> Outcome | None:
 def opened(watch: StreamWatch, response: Any, headers: Mapping[str, str], at: float | None, live: object) -> Reply:
     """The reply of a stream that was read up to its first content, an error, or its end."""
     status = response.status_code
+    reason = None if watch.committed else watch.close()
     if watch.error is not None:
         return Reply(Outcome(status, headers), at, response=response, error=(watch.error.data, watch.error.event))
-    if not watch.committed:
-        reason = watch.close() or "empty"
-        return Reply(
-            Outcome(status, headers, fault=Fault.PROTOCOL, detail=f"the stream ended before any content ({reason})"), at
-        )
+    if reason is not None:
+        body = watch.unsent().removeprefix(_BYTE_ORDER_MARK)
+        if body.lstrip()[:1] in _OPENINGS:
+            return Reply(Outcome(status, headers, body), at, response=response)
+        said = f"the stream ended before any content ({reason})"
+        return Reply(Outcome(status, headers, fault=Fault.PROTOCOL, detail=said), at)
     return Reply(Outcome(status, headers), at, live=live, response=response)

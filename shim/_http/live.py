@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import cache
 from typing import Any
@@ -57,6 +58,8 @@ class Live:
         self.due = clock.now() + idle
         self.is_over = False
         self.is_closed = False
+        self.is_stopped = False
+        """Whether another thread than the reader's closed it."""
         self.is_cut = False
         """Whether a cancellation may have kept the library from closing the connection."""
         self.failure: Exception | None = None
@@ -99,6 +102,12 @@ class Live:
         if self.watch.finished:
             outcome = Outcome(fault=Fault.RESET, detail="after the last event")
         return self._interrupted(outcome)
+
+    def stop(self) -> None:
+        """End a read that blocks in another thread: it is over for its reader as well."""
+        self.is_stopped = True
+        if self.guard is not None:
+            self.guard.end()
 
     def over(self) -> None:
         """A good end, or a caller that closed the stream: neither is a failure."""
@@ -154,7 +163,11 @@ def _chunks(live: Live) -> Iterator[bytes]:
             try:
                 chunk = next(chunks, None)
             except live.flavour.caught as error:
+                if live.is_stopped:
+                    return
                 raise live.broke(error, is_overdue=guard.is_overdue) from error
+            if live.is_stopped:
+                return
             if chunk is None and guard.is_overdue:
                 raise live.broke(EOFError(), is_overdue=True)
             guard.at = FOREVER  # the reader's own time does not count
@@ -185,12 +198,19 @@ def _finish_sync(live: Live, guard: Watch) -> None:
         live.over()
 
 
+_open: set[Live] = set()
+"""Streams with an async reader. Held until that reader ends: where a reader is dropped, its own generators are to be
+closed first, and they close ours. Collected together they would be closed in any order, each in a task of its own that
+meets the others at work and complains."""
+
+
 class AsyncChunks:
     """The bytes of the stream for an async reader."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
         self._limit = IdleLimit()
+        _open.add(live)
         self._is_begun = False
         self._is_ended = False
 
@@ -249,6 +269,7 @@ class AsyncChunks:
 
     def __del__(self) -> None:
         """Nobody closed it: the permits come back at least. Without I/O: the loop may be gone, or somebody else's."""
+        _open.discard(self._live)
         if not self._live.is_closed:
             self._live.release()
             self._live.over()
@@ -265,6 +286,8 @@ async def _finish_async(live: Live) -> None:
     finally:
         try:
             await live.response.aclose()
+            with contextlib.suppress(RuntimeError):  # it runs: the one that was cancelled in it ends it
+                await live.chunks.aclose()  # else the loop does, in a task whose complaints nobody hears
         except anyio.get_cancelled_exc_class():
             live.is_cut = True
             raise
@@ -273,6 +296,7 @@ async def _finish_async(live: Live) -> None:
                 drop(live.response)
             live.release()
             live.over()
+            _open.discard(live)
 
 
 @cache
@@ -281,14 +305,18 @@ def stream_classes(flavour: Flavour) -> tuple[Any, Any]:
     hx: Any = flavour.module
 
     class SyncStream(hx.SyncByteStream):  # type: ignore[misc]
-        def __init__(self, chunks: Any) -> None:
+        def __init__(self, chunks: Any, stop: Callable[[], None]) -> None:
             self.chunks = chunks
+            self.stop = stop
 
         def __iter__(self) -> Iterator[bytes]:
             return self.chunks  # type: ignore[no-any-return]
 
         def close(self) -> None:
-            self.chunks.close()
+            try:
+                self.chunks.close()
+            except ValueError:  # a generator that runs: another thread reads
+                self.stop()
 
     class AsyncStream(hx.AsyncByteStream):  # type: ignore[misc]
         def __init__(self, chunks: Any) -> None:

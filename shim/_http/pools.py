@@ -17,6 +17,8 @@ from functools import cache
 from typing import Any
 from urllib.parse import quote_plus
 
+from shim._http.sockets import end_all
+
 PER_POOL = 24
 MOST_POOLS = 16
 _KEPT_URLS = 1024
@@ -88,14 +90,35 @@ class Pools:
         loop = _loop() if self._is_async else None
         if loop is None:
             return self._shards
-        if self._first_loop is None and not self._is_child:
-            self._first_loop = weakref.ref(loop)
         if self._first_loop is not None and self._first_loop() is loop:
             return self._shards
         shards = self._by_loop.get(loop)
-        if shards is None:
+        return self._settled(loop) if shards is None else shards
+
+    def _settled(self, loop: Any) -> list[_Shard]:
+        """The pools of a loop that comes for the first time."""
+        with self._lock:
+            self._end_closed()
+            if self._first_loop is None and not self._is_child:
+                self._first_loop = weakref.ref(loop)
+                return self._shards
             shards = self._by_loop[loop] = [_Shard(self._made())]
-        return shards
+            return shards
+
+    def end_closed(self) -> None:
+        """Close the connections of event loops that are closed: nobody else can, and they keep their loops alive."""
+        with self._lock:
+            self._end_closed()
+
+    def _end_closed(self) -> None:
+        for loop in [loop for loop in self._by_loop if loop.is_closed()]:
+            for shard in self._by_loop.pop(loop):
+                end_all(shard.client)
+        first = None if self._first_loop is None else self._first_loop()
+        if self._first_loop is not None and (first is None or first.is_closed()):
+            for shard in self._shards:
+                end_all(shard.client or self._client())
+            self._shards, self._first_loop = [_Shard(None)], None
 
     def _another(self, shards: list[_Shard]) -> _Shard:
         with self._lock:

@@ -56,6 +56,29 @@ def drop(response: Any) -> None:
         _end_orphans(pool)
 
 
+def end_all(client: Any) -> None:
+    """Close every connection of an async client whose event loop is closed, so that another loop may use the client."""
+    with contextlib.suppress(Exception):
+        for transport in (client._transport, *client._mounts.values()):
+            pool = getattr(transport, "_pool", None)
+            if pool is None:
+                continue
+            for connection in pool._connections:
+                with contextlib.suppress(Exception):
+                    _close_under(connection)
+            pool._connections.clear()
+            pool._requests.clear()
+
+
+def _close_under(connection: Any) -> None:
+    """Close the socket itself: the transport could only ask its loop, which is closed."""
+    transport = _transport_of(connection)
+    found: Any = getattr(transport, "_sock", None)
+    if found is not None:
+        transport._sock = None  # else it complains when it is collected
+        found.close()
+
+
 def _end_orphans(pool: Any) -> None:
     taken = {id(waiting.connection) for waiting in pool._requests}
     for connection in list(pool._connections):
@@ -66,11 +89,15 @@ def _end_orphans(pool: Any) -> None:
 
 
 def _abort(connection: Any) -> None:
+    transport = _transport_of(connection)
+    if transport is not None:
+        transport.abort()
+
+
+def _transport_of(connection: Any) -> Any:
     while getattr(connection, "_connection", None) is not None:
         connection = connection._connection
     stream: Any = getattr(getattr(connection, "_network_stream", None), "_stream", None)
     while getattr(stream, "transport_stream", None) is not None:  # TLS: down to the socket's own
         stream = stream.transport_stream
-    transport = getattr(stream, "_transport", None)
-    if transport is not None:
-        transport.abort()
+    return getattr(stream, "_transport", None)

@@ -13,6 +13,7 @@ from shim._core.stream import StreamWatch
 from shim._run.exchange import Exchange
 from shim._run.records import Running
 from shim.config import FamilyConfig
+from shim.events import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,8 @@ def limits_of(
 ) -> Limits:
     """The limits of a call that began at `started`, an instant."""
     policy = family.policy
-    if request.is_stream:
+    is_told = family.kind is Kind.CHAT or policy.first_chunk_timeout is not None
+    if request.is_stream and is_told:  # the first event of an image or a transcript may well be all of it
         private = any(slot.route.provider.is_private for slot in slots)
         attempt = policy.first_chunk_timeout_for(is_private=private)
     else:
@@ -81,7 +83,11 @@ def exchange_of(
     return Exchange(prepared, running.until, running.watch, idle, connect, provider=route.provider, model=route.model)
 
 
-def was_rushed(running: Running) -> bool:
-    """Whether the caller's own deadline left less time than the route is known to need: nobody's failure."""
-    usual = running.slot.route.health.percentile(0.95)
-    return usual is not None and running.until - running.started < usual
+def was_rushed(running: Running, patience: float) -> bool:
+    """Whether the caller's own deadline left less time than the route needs as a rule: nobody's failure.
+
+    As a rule is the median: a share of the deadline between that and the slowest answers is still enough to tell a dead
+    route from a living one. `patience` is the policy's limit in seconds: what it ends is a failure, also where whole
+    streams take longer."""
+    usual = running.slot.route.health.percentile(0.5)
+    return usual is not None and running.until - running.started < min(usual, patience)

@@ -9,7 +9,7 @@ from shim._core.call import FOREVER, Action, Cancel, End, Finish, Machine, Start
 from shim._core.health import release
 from shim._core.outcome import Fault, Judgement, Outcome
 from shim._core.plan import Plan, make_plan
-from shim._core.prepare import DROPPABLE, own_secrets
+from shim._core.prepare import DROPPABLE, may_drop, own_secrets
 from shim._core.request import Request
 from shim._core.state import about_state
 from shim._core.wording import mask_secrets
@@ -24,7 +24,7 @@ from shim._run.shared import Shared
 from shim.config import FamilyConfig
 from shim.events import Attempt, Call, CallFinished, CallStarted, Ending, Kind, Verdict
 
-_LIMITS = (Fault.TIMEOUT, Fault.FIRST_CHUNK_TIMEOUT)
+_LIMITS = (Fault.TIMEOUT, Fault.FIRST_CHUNK_TIMEOUT, Fault.CONNECT_TIMEOUT)
 _ENDINGS = {
     End.OK: Ending.OK,
     End.FATAL: Ending.REFUSED,
@@ -47,6 +47,7 @@ class Flight:
         "_ledger",
         "_machine",
         "_options",
+        "_patience",
         "_plan",
         "_running",
         "_shared",
@@ -77,6 +78,7 @@ class Flight:
         self._ledger = Ledger(board.bus, self.id, request.kind)
         self._shared = Shared(self._plan.slots, board.families[family.name], self._clock)
         limits = limits_of(family, request, self._plan.slots, options, self.started)
+        self._patience = limits.attempt_timeout
         self._machine = Machine(self._plan.lanes, limits, self._shared, self._clock.jitter)
 
     # -- steps
@@ -133,7 +135,7 @@ class Flight:
         embedded = judged if isinstance(judged, vectors.Embedded) else None
         judgement = judged if isinstance(judged, Judgement) else OK
         if judgement.counts:
-            is_rushed = reply.outcome.fault in _LIMITS and was_rushed(running)
+            is_rushed = reply.outcome.fault in _LIMITS and was_rushed(running, self._patience)
             judgement = excused(judgement, is_rushed=is_rushed, is_job=self.request.headers.wants_packed)
         now = self._clock.now()
         with self._board.lock:
@@ -143,12 +145,14 @@ class Flight:
             if reply.live is None:  # the permits of a stream come back when it ends
                 self._shared.put_down(running, judgement, now)
                 del self._running[number]
+            else:
+                self._shared.prove(running, now)
             actions = self._machine.on_verdict(number, judgement.verdict, judgement.scope, now, again=again)
             actions = self._admit(actions, now)
         won = Won(running, reply, judgement, embedded)
         self._judged[number] = won
         record = self._ledger.write(won, now)
-        if record.verdict is not Verdict.OK or self._ledger.is_observed:
+        if record.verdict is not Verdict.OK or number > 1 or self._ledger.is_observed:
             self._ledger.tell(record, self._then(actions))
         return self._announce(actions)
 
@@ -178,8 +182,11 @@ class Flight:
 
     def judge_stream(self, number: int, outcome: Outcome, event: str | None) -> Judgement:
         """The judgement on the stream that won and then failed."""
-        slot = self._judged[number].running.slot
-        return judge_stream(slot, outcome, event, now=self._clock.wall(), known=self.secrets)
+        slot, hurry = self._judged[number].running.slot, self._options.read_timeout
+        judged = judge_stream(slot, outcome, event, now=self._clock.wall(), known=self.secrets)
+        if outcome.fault is Fault.STALL and hurry is not None and hurry < self.family.policy.idle_timeout:
+            return excused(judged, is_rushed=True, is_job=False)
+        return judged
 
     def stream_ended(self, number: int, failure: Judgement | None, *, interrupted: bool) -> None:
         """The stream that won is over. `failure` tells how it broke, None for a good end or a caller that closed it."""
@@ -371,7 +378,7 @@ class Flight:
         if rejected == "dimensions" and running.slot.family.config.matryoshka:
             dropped.add(rejected)  # from the next call on this route is cut locally
             return False
-        if rejected not in DROPPABLE or rejected not in self.request.fields:
+        if rejected not in DROPPABLE or not may_drop(rejected, self.request.fields):
             return False
         dropped.add(rejected)
         return True

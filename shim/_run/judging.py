@@ -7,7 +7,7 @@ from dataclasses import replace
 from shim._core import answers, dialects, judge, vectors
 from shim._core.outcome import Judgement, Outcome
 from shim._core.plan import Slot
-from shim._core.request import Request, count_inputs
+from shim._core.request import Request, count_inputs, has_blank, text_of
 from shim._core.vectors_faults import SPOILT
 from shim._run.exchange import Reply
 from shim.events import Kind, Scope, Verdict
@@ -17,6 +17,7 @@ NOTHING = Outcome()
 MISCONFIGURED_FOR = 86_400.0
 """Seconds that a route of another vector length or space is left alone: until the configuration changes, in effect."""
 
+_OF_ONE_ROW = frozenset({"null_vector", "zero_vector", "not_finite"})
 _NOT_JSON = (Kind.SPEECH, Kind.TRANSCRIPTION)
 
 
@@ -102,10 +103,24 @@ def _read_vectors(slot: Slot, request: Request, body: bytes, reader: vectors.Rea
         int8=slot.route.config.int8,
     )
     read = reader(body, wanted)
+    if isinstance(read, Judgement) and read.reason in _OF_ONE_ROW and has_blank(request.fields.get("input")):
+        # What a blank text means is for each model to say; that it says nothing is no fault of the route.
+        text = f"{read.message}; an input is blank"
+        return Judgement(Verdict.CANNOT, Scope.REQUEST, "blank_input", text)
+    if isinstance(read, Judgement) and read.reason == "no_vectors" and _asked_for_base64(slot, request):
+        text = f"{read.message}, base64 was asked for"
+        return Judgement(Verdict.CANNOT, Scope.REQUEST, read.reason, text, rejects="encoding_format")
     if isinstance(read, Judgement) and read.reason == "wrong_length" and fit is not None and fit.send is not None:
         # The route ignored `dimensions`: it cannot serve this request, and is as good as before for the others.
         return Judgement(Verdict.CANNOT, Scope.REQUEST, read.reason, read.message, rejects="dimensions")
     return read
+
+
+def _asked_for_base64(slot: Slot, request: Request) -> bool:
+    """Whether the SDK's base64 may be why there is no vector: some hosts know none, and say so by an empty list."""
+    if "encoding_format" in slot.route.health.dropped or slot.route.config.base64 is False:
+        return False
+    return text_of(request.fields.get("encoding_format")) == "base64"
 
 
 def check_length(slot: Slot, embedded: vectors.Embedded) -> Judgement | None:

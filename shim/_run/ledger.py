@@ -81,8 +81,9 @@ class Ledger:
         self._emit(record, "space check")
 
     def tell(self, record: Attempt, then: str) -> None:
-        """What an attempt brought and what comes next: a log line for what brought no answer, an event for all."""
-        if record.verdict is not Verdict.OK:
+        """What an attempt brought and what comes next: an event for all, a log line for all but the first one of a call
+        where that brought the answer."""
+        if record.verdict is not Verdict.OK or record.number > 1:
             tell_attempt(self._kind, record, then)
         self._emit(record, then)
 

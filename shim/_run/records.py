@@ -93,7 +93,7 @@ def _cost(slot: Slot, input_tokens: int | None, output_tokens: int | None) -> fl
 
 
 def tell_attempt(kind: Kind, record: Attempt, then: str) -> None:
-    """One log line for an attempt that brought no answer: who, what, how long, what next."""
+    """One log line for an attempt: who, what, how long, what next."""
     log.log(
         logging.WARNING if record.verdict is Verdict.BROKEN else logging.INFO,
         "%s%s family %s: attempt %d on %s: %s (%s%s) after %.3f s: %s",

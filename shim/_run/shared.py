@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shim._core.health import Permits, RouteHealth, acquire, settle
+from shim._core.health import Permits, RouteHealth, acquire, prove, settle
 from shim._core.outcome import Judgement
 from shim._core.plan import FamilyState, Slot
 from shim._run.records import Running
@@ -67,6 +67,13 @@ class Shared:
         permits = acquire(health, slot.key, now, early=early)
         self._notice(health, before, now)
         return permits
+
+    def prove(self, running: Running, now: float) -> None:
+        """A stream brought its first content: it may last for minutes, and a probe must not keep all others waiting."""
+        health = running.slot.route.health
+        before = health.breaker.state, health.provider.breaker.state
+        running.permits = prove(health, running.permits)
+        self._notice(health, before, now)
 
     def put_down(self, running: Running, judgement: Judgement, now: float) -> None:
         """What the verdict on an attempt does to the health of its route, key and provider."""

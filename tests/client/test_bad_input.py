@@ -41,6 +41,14 @@ WRONG: dict[str, tuple[Any, list[str]]] = {
         ["providers.a.base_url", "scheme", "https://"],
     ),
     "a URL without TLS": (config({**GOOD, "base_url": "http://a.invalid/v1"}), ["providers.a.base_url", "https"]),
+    "a URL of an endpoint": (
+        config({**GOOD, "base_url": "https://a.invalid/v1/chat/completions/"}),
+        ["providers.a.base_url", "/chat/completions", "leave that out"],
+    ),
+    "a parameter that JSON cannot hold": (
+        config(routes=[{"provider": "a", "model": "m", "params": {"top_k": object()}}]),
+        ["families.fam.routes[0].params", "top_k", "object"],
+    ),
     "a negative timeout": (config(policy={"attempt_timeout": -1}), ["families.fam.policy.attempt_timeout", "-1"]),
     "an unknown mode": (config(policy={"mode": "fast"}), ["families.fam.policy.mode", "fast", "race"]),
     "an embedding family with fallback": (
@@ -69,6 +77,22 @@ def test_a_router_of_another_type_is_refused(router: Any) -> None:
 def test_a_file_that_is_not_there_is_named(tmp_path: Any) -> None:
     with pytest.raises((ConfigError, FileNotFoundError), match=r"nowhere\.toml"):
         shim.OpenAI(router=str(tmp_path / "nowhere.toml"))
+
+
+# -- texts
+
+
+@pytest.mark.parametrize("text", ["half \ud83d pair", ["fine", "half \ud83d pair"]], ids=["a text", "one of a list"])
+async def test_half_a_surrogate_pair_is_named_and_sent_to_nobody(face: Face, serve: Serve, text: Any) -> None:
+    server = serve(answers.embeds())
+    client = face.client(configuration("embedding", server))
+    place = "input" if isinstance(text, str) else r"input\[1\]"
+    with pytest.raises(UnicodeEncodeError, match=rf"{place} holds the lone surrogate U\+D83D at character 5"):
+        await out(client.embeddings.create(model=MODEL, input=text))
+    chat = face.client(configuration("chat", server))
+    with pytest.raises(UnicodeEncodeError, match=r"messages\[0\]\.content holds the lone surrogate"):
+        await out(chat.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "\ud83d"}]))
+    assert server.seen == []
 
 
 # -- models

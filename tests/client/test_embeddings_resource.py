@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from typing import Any
 
@@ -123,3 +124,23 @@ async def test_no_inputs_end_as_with_the_official_client(
         await out(client.embeddings.create(model=MODEL, input=[]))
     assert str(ours.value) == str(theirs.value)
     assert not isinstance(ours.value, shim.AllProvidersFailedError)
+
+
+@pytest.mark.parametrize("wrap", [functools.wraps, lambda method: lambda traced: traced], ids=["named alike", "bare"])
+async def test_who_traces_the_official_method_sees_each_call(
+    face: Face, serve: Serve, monkeypatch: pytest.MonkeyPatch, wrap: Any
+) -> None:
+    """Tracing libraries wrap it; the shorter way would pass them by."""
+    seen: list[Any] = []
+    cls = openai.resources.AsyncEmbeddings if face.is_async else openai.resources.Embeddings
+    official: Any = cls.create
+
+    @wrap(official)
+    def traced(self: Any, **given: Any) -> Any:
+        seen.append(given["input"])
+        return official(self, **given)
+
+    monkeypatch.setattr(cls, "create", traced)
+    client = face.client(configuration("embedding", serve(answers.embeds())))
+    answer = await out(client.embeddings.create(model=MODEL, input=["a"]))
+    assert (seen, len(answer.data[0].embedding)) == ([["a"]], 8)

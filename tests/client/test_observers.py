@@ -82,16 +82,21 @@ async def test_an_observer_may_leave(plain: Face, serve: Serve) -> None:
     assert seen == []
 
 
-async def test_each_failed_attempt_is_one_log_line(face: Face, serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+async def test_each_attempt_of_a_call_that_moved_is_one_log_line(
+    face: Face, serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
     client = face.client(
         configuration("chat", serve(answers.fails(500)), serve(answers.fails(401)), serve(answers.says()))
     )
     with caplog.at_level(logging.INFO, "shim"):
         await ask(client)
+        await ask(client)
     lines = [record.getMessage() for record in caplog.records if record.name == "shim" and "attempt" in record.msg]
-    assert len(lines) == 2
+    assert len(lines) == 5, "three of the first call, two of the second: the bad key is not asked again"
     assert "attempt 1 on a/m-a: transient" in lines[0]
     assert "HTTP 500" in lines[0]
     assert "next: b/m-b" in lines[0]
     assert "attempt 2 on b/m-b: broken" in lines[1]
+    assert "attempt 3 on c/m-c: ok (ok, HTTP 200)" in lines[2]
+    assert lines[2].endswith(": answer")
     assert "key-of" not in caplog.text

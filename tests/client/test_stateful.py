@@ -265,6 +265,13 @@ async def test_what_only_the_clients_own_provider_can_know_goes_there(
     assert [request.json["model"] for request in own.seen] == [MODEL, "m-a"]
 
 
+async def test_a_client_without_a_key_says_what_it_cannot_find(face: Face, serve: Serve) -> None:
+    """An alias may be a model of the client's own provider; without a key there is none, and the alias is not wrong."""
+    client = face.client(configuration("chat", serve(answers.says())), api_key=None)
+    with pytest.raises(openai.OpenAIError, match=f"model '{MODEL}' with previous_response_id, which no provider"):
+        await out(client.responses.create(model=MODEL, input="hi", previous_response_id="resp_unknown"))
+
+
 @each_state
 async def test_a_familys_name_is_not_sent_to_a_provider(
     plain: Face, serve: Serve, resource: str, fields: dict[str, Any]

@@ -13,7 +13,7 @@ from shim.events import Verdict
 from tests.support import answers
 from tests.support.faces import MODEL, Face, configuration, out
 from tests.support.fixtures import Serve
-from tests.support.server import Peer, Seen
+from tests.support.server import Peer, Script, Seen
 
 
 async def embed(client: Any, input: Any = "a", **extra: Any) -> Any:
@@ -59,11 +59,23 @@ async def test_the_first_length_seen_locks_the_family(face: Face, serve: Serve) 
         await embed(client)
 
 
-async def test_a_rejected_encoding_is_left_out_and_remembered(face: Face, serve: Serve) -> None:
+def _says(status: int, message: str, **more: object) -> Script:
+    return lambda request, peer: peer.answer(status, {"error": {"message": message, "param": None, **more}})
+
+
+NO_BASE64: dict[str, Script] = {
+    "by code": _says(400, "Unknown parameter: 'encoding_format'.", code="unknown_parameter", param="encoding_format"),
+    "by its value": _says(400, "encoding_format: base64 is not supported"),
+    "in plain words": _says(422, "Only the float encoding format is supported"),
+    "by no vectors at all": lambda request, peer: peer.answer(200, {"object": "list", "model": "m", "data": []}),
+}
+
+
+@pytest.mark.parametrize("refuse", NO_BASE64.values(), ids=NO_BASE64)
+async def test_a_rejected_encoding_is_left_out_and_remembered(face: Face, serve: Serve, refuse: Script) -> None:
     def script(request: Seen, peer: Peer) -> None:
         if "encoding_format" in request.json:
-            body = {"message": "Unknown parameter: 'encoding_format'.", "type": "invalid_request_error"}
-            peer.answer(400, {"error": {**body, "code": "unknown_parameter", "param": "encoding_format"}})
+            refuse(request, peer)
         else:
             peer.answer(200, answers.embeddings(request))
 
@@ -72,6 +84,44 @@ async def test_a_rejected_encoding_is_left_out_and_remembered(face: Face, serve:
     for _ in range(3):
         assert len((await embed(client)).data[0].embedding) == 8
     assert ["encoding_format" in request.json for request in server.seen] == [True, False, False, False]
+
+
+async def test_an_encoding_that_nobody_knows_is_the_callers_mistake(plain: Face, serve: Serve) -> None:
+    server = serve(_says(400, "Invalid value for 'encoding_format': 'md5'"))
+    with pytest.raises(openai.BadRequestError, match="md5"):
+        await embed(plain.client(configuration("embedding", server)), encoding_format="md5")
+    assert len(server.seen) == 1
+
+
+async def test_no_vectors_are_asked_for_as_floats_once(plain: Face, serve: Serve) -> None:
+    first, second = serve(NO_BASE64["by no vectors at all"]), serve(answers.embeds())
+    client = plain.client(configuration("embedding", first, second))
+    for _ in range(2):
+        await embed(client)
+    assert ["encoding_format" in request.json for request in first.seen] == [True, False, False]
+
+
+async def test_nothing_for_a_blank_text_is_no_fault_of_the_route(face: Face, serve: Serve) -> None:
+    """Servers answer it by nulls, NaN or zeros: it must not open the breakers of all routes for everybody."""
+
+    def script(request: Seen, peer: Peer) -> None:
+        answer = answers.embeddings(request, base64_too=False)
+        for row, text in zip(answer["data"], request.json["input"], strict=True):
+            row["embedding"] = row["embedding"] if text.strip() else [0.0] * 8
+        peer.answer(200, answer)
+
+    servers = [serve(script), serve(script)]
+    client = face.client(configuration("embedding", *servers, policy={"breaker": {"failures": 1}}))
+    with pytest.raises(openai.BadRequestError, match="row 1 is all zeros; an input is blank"):
+        await embed(client, ["a", " "])
+    assert shim.attempts(await embed(client, ["a", "b"]))[0].provider == "a"
+
+
+async def test_inputs_that_openai_does_not_know_are_passed_on(face: Face, serve: Serve) -> None:
+    """Hosts of multimodal models take objects: one that it cannot count is no reason to distrust the answer."""
+    client = face.client(configuration("embedding", serve(answers.embeds())))
+    answer = await embed(client, {"image": "https://a.invalid/a.png"})
+    assert len(answer.data) == 1
 
 
 async def test_floats_in_place_of_base64_are_the_same_numbers(face: Face, serve: Serve) -> None:

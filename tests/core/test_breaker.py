@@ -90,6 +90,22 @@ def test_the_failure_rate_of_a_full_window_opens_it(history: str, pace: float, s
     assert breaker.state is state
 
 
+def test_a_probe_that_goes_on_lets_others_in_and_may_still_fail() -> None:
+    """A stream that has begun to answer may last for minutes."""
+    breaker = opened()
+    probe = take(breaker, 10.0)
+    assert breaker.acquire(10.0) is None
+    ordinary = breaker.proved(probe)
+    assert (breaker.state, ordinary.is_probe) == (CLOSED, False)
+    take(breaker, 10.0)
+    for _ in range(3):
+        breaker.failure(ordinary, 11.0, 0.5)
+    assert breaker.state is OPEN
+    assert breaker.proved(ordinary) is ordinary
+    assert breaker.proved(probe) is probe
+    assert breaker.state is OPEN
+
+
 def test_a_long_rest_empties_the_window() -> None:
     breaker = Breaker(RATE_ONLY)
     play(breaker, "fff")

@@ -151,7 +151,7 @@ JUDGED = {
     "bare NaN": (Wire.HUGGINGFACE, b"[[0.5, NaN], [1, 2]]", "not_finite", "NaN"),
     "HTML": (Wire.HUGGINGFACE, b"<html>", "malformed", "JSON"),
     "too few": (Wire.HUGGINGFACE, [[0.5]], "short_answer", "1 vectors"),
-    "no rows": (Wire.HUGGINGFACE, [], "short_answer", "0 vectors"),
+    "no rows": (Wire.HUGGINGFACE, [], "no_vectors", "0 vectors"),
     "one vector for two": (Wire.HUGGINGFACE, [0.5, 1.0], "short_answer", "1 vectors"),
     "cohere int8 alone": (Wire.COHERE, {"embeddings": {"int8": [[1], [2]]}}, "malformed", "float"),
     "cohere null": (Wire.COHERE, {"embeddings": None}, "malformed", "embeddings"),

@@ -408,10 +408,148 @@ ROW_CASES = [
         "lab",
         400,
         {"error": "Incorrect API key provided"},
-        FATAL,
+        CANNOT,  # another host may serve, but whoever else's text benches no key
         Scope.REQUEST,
         "bad_request",
     ),
+    (
+        "Gemini's bad key without details",
+        "gemini",
+        400,
+        [_error("API key not valid. Please pass a valid API key.", code=400, status="INVALID_ARGUMENT")],
+        BROKEN,
+        Scope.KEY,
+        "bad_key",
+    ),
+    (
+        "Gemini does not serve this place",
+        "gemini",
+        400,
+        [_error("User location is not supported for the API use.", code=400, status="FAILED_PRECONDITION")],
+        BROKEN,
+        Scope.ACCOUNT,
+        "forbidden",
+    ),
+    (
+        "Azure's gateway has no calls left",
+        "azure",
+        403,
+        {"statusCode": 403, "message": "Out of call volume quota. Quota will be replenished in 00:26:27."},
+        TRANSIENT,
+        Scope.ACCOUNT,
+        "quota",
+    ),
+    (
+        "Groq's JSON that is none",
+        "groq",
+        400,
+        _error(code="json_validate_failed"),
+        CANNOT,
+        Scope.REQUEST,
+        "bad_generation",
+    ),
+    (
+        "no balance",
+        "siliconflow",
+        403,
+        {"code": 30001, "message": "Sorry, your account balance is insufficient"},
+        BROKEN,
+        Scope.ACCOUNT,
+        "no_credit",
+    ),
+    (
+        "a model that fell out of memory",
+        "lm-studio",
+        400,
+        {"error": "Model unloaded."},
+        TRANSIENT,
+        Scope.MODEL,
+        "server_error",
+    ),
+    ("a budget is spent", "lab", 400, _error(type="budget_exceeded", code="400"), BROKEN, Scope.ACCOUNT, "no_credit"),
+    (
+        "a rate limit under a 403",
+        "lab",
+        403,
+        _error("API rate limit exceeded"),
+        TRANSIENT,
+        Scope.KEY_MODEL,
+        "rate_limit",
+    ),
+    ("throttled under a 400", "lab", 400, _error(type="ThrottlingException"), TRANSIENT, Scope.KEY_MODEL, "rate_limit"),
+    (
+        "not implemented",
+        "ollama",
+        501,
+        _error("this model does not support embeddings"),
+        BROKEN,
+        Scope.MODEL,
+        "unsupported_feature",
+    ),
+    (
+        "too many inputs by code",
+        "openai",
+        400,
+        _error("array too long.", code="array_above_max_length"),
+        CANNOT,
+        Scope.REQUEST,
+        "too_many_inputs",
+    ),
+    (
+        "too many inputs in words",
+        "cohere",
+        400,
+        {"message": "invalid request: total number of texts must be at most 96"},
+        CANNOT,
+        Scope.REQUEST,
+        "too_many_inputs",
+    ),
+    (
+        "too many tokens in a batch",
+        "voyage",
+        400,
+        {"detail": "The max allowed tokens per submitted batch is 120000."},
+        CANNOT,
+        Scope.REQUEST,
+        "request_too_large",
+    ),
+    (
+        "one text too long at TEI",
+        "tei",
+        413,
+        {"error": "`inputs` must have less than 512 tokens. Given: 800"},
+        CANNOT,
+        Scope.REQUEST,
+        "context_too_long",
+    ),
+    (
+        "one text too long at NVIDIA",
+        "nvidia",
+        400,
+        {"error": "Input length 600 exceeds maximum allowed token size 512"},
+        CANNOT,
+        Scope.REQUEST,
+        "context_too_long",
+    ),
+    (
+        "one text too long at Jina",
+        "jina",
+        422,
+        {"detail": "Single text cannot exceed 8192 tokens. 9000 tokens given."},
+        CANNOT,
+        Scope.REQUEST,
+        "context_too_long",
+    ),
+    (
+        "no such model in words",
+        "lab",
+        400,
+        _error("Invalid model name passed in model=x"),
+        CANNOT,
+        Scope.REQUEST,
+        "bad_request",
+    ),
+    ("no credit in words", "lab", 400, _error("Your credit balance is too low"), CANNOT, Scope.REQUEST, "bad_request"),
     ("a word within a word", "xai", 400, {"error": "xIncorrect API keyx"}, FATAL, Scope.REQUEST, "bad_request"),
 ]
 
@@ -479,6 +617,17 @@ REJECTS = [
     ("xAI", 400, {"error": "Model x does not support parameter reasoningEffort."}, "reasoningEffort"),
     ("Gemini", 400, [_error('Invalid JSON payload received. Unknown name "foo": Cannot find field.')], "foo"),
     ("vLLM", 400, {"object": "error", "message": "Model x does not support matryoshka representation"}, "dimensions"),
+    ("a value of ours", 400, _error("encoding_format: base64 is not supported"), "encoding_format"),
+    ("a choice of values", 400, _error("Invalid value for 'encoding_format'. Allowed: ['float']"), "encoding_format"),
+    ("in plain words", 422, _error("Only float encoding format is supported"), "encoding_format"),
+    ("zod", 400, _error("Unrecognized key(s) in object: 'stream_options'"), "stream_options"),
+    ("JSON schema", 400, _error("Additional properties are not allowed ('encoding_format')"), "encoding_format"),
+    (
+        "pydantic's list of one value",
+        422,
+        {"detail": [{"type": "literal_error", "loc": ["body", "encoding_format"], "msg": "Input should be 'float'"}]},
+        "encoding_format",
+    ),
 ]
 
 
@@ -486,6 +635,19 @@ REJECTS = [
 def test_a_refused_parameter_is_named(status: int, body: object, name: str) -> None:
     judged = _judge(status, body)
     assert (judged.verdict, judged.scope, judged.rejects) == (CANNOT, Scope.REQUEST, name)
+
+
+@pytest.mark.parametrize(
+    "said", ["property 'top_k' is unsupported", "logit_bias is not supported", "extra fields not permitted"]
+)
+def test_what_one_host_does_not_take_another_may(said: str) -> None:
+    judged = _judge(400, _error(said))
+    assert (judged.verdict, judged.scope, judged.rejects) == (CANNOT, Scope.REQUEST, None)
+
+
+@pytest.mark.parametrize("status", [400, 422])
+def test_a_page_is_a_gateways_word_and_not_the_requests_fault(status: int) -> None:
+    assert _judge(status, b"<html><title>400 Bad Request</title></html>").verdict is CANNOT
 
 
 @pytest.mark.parametrize(

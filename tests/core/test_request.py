@@ -12,8 +12,10 @@ from shim._core.request import (
     Raw,
     count_inputs,
     endpoint_of,
+    has_blank,
     is_null,
     is_true,
+    multipart_is_stream,
     multipart_model,
     multipart_with_model,
     number_of,
@@ -73,20 +75,28 @@ COUNTS = [
     ("white space everywhere", ' [ "a" , "b" ] ', 2),
     ("tokens after white space", " [ 1, 2 ]", 1),
     ("an empty list", "[]", 0),
-    ("null", "null", 0),
-    ("a number", "5", 0),
-    ("an object", '{"a": 1}', 0),
-    ("a broken list", "[1, 2", 0),
+    ("null", "null", None),
+    ("a number", "5", None),
+    ("an object", '{"a": 1}', None),
+    ("a broken list", "[1, 2", None),
 ]
 
 
 @pytest.mark.parametrize(("raw", "count"), [c[1:] for c in COUNTS], ids=[c[0] for c in COUNTS])
-def test_count_inputs(raw: str, count: int) -> None:
+def test_count_inputs(raw: str, count: int | None) -> None:
     assert count_inputs(Raw(raw.encode())) == count
 
 
+BLANKS = [('""', True), ('" \\n"', True), ('["a", ""]', True), ("[[1], []]", True), ('["a"]', False), ("[1, 2]", False)]
+
+
+@pytest.mark.parametrize(("raw", "blank"), [*BLANKS, ("null", False), ("[]", False)], ids=repr)
+def test_has_blank(raw: str, blank: bool) -> None:
+    assert has_blank(Raw(raw.encode())) is blank
+
+
 def test_no_input_counts_as_none() -> None:
-    assert count_inputs(None) == 0
+    assert count_inputs(None) is None
 
 
 @given(st.lists(st.text(), max_size=20))
@@ -232,6 +242,20 @@ def test_what_looks_like_a_second_model_stays() -> None:
     prompt = b'say name="model"\r\n\r\nold\r\n--'
     body = form(('name="model"', b"old"), ('name="prompt"', prompt))
     assert prompt in multipart_with_model(body, "new")
+
+
+@pytest.mark.parametrize(
+    ("body", "streams"),
+    [
+        pytest.param(form(('name="stream"', b"true"), AUDIO), True, id="asked for"),
+        pytest.param(form(AUDIO, ('name="stream"', b"false")), False, id="not asked for"),
+        pytest.param(form(AUDIO), False, id="nothing said"),
+        pytest.param(form(('name="file"; filename="stream"', b"true")), False, id="a file of that name"),
+        pytest.param(form(('name="streams"', b"true")), False, id="another field"),
+    ],
+)
+def test_a_form_may_ask_for_a_stream(body: bytes, streams: bool) -> None:
+    assert multipart_is_stream(body) is streams
 
 
 def test_a_form_without_a_model_stays() -> None:

@@ -30,7 +30,8 @@ def plain(events: list[Event]) -> Plain:
         pytest.param(b"data:a\n\n", [(None, b"a")], id="no space after the colon"),
         pytest.param(b"data:  a\n\n", [(None, b" a")], id="only one space is taken"),
         pytest.param(b"data: a\ndata: b\n\n", [(None, b"a\nb")], id="data over two lines"),
-        pytest.param(b"data\n\n", [(None, b"")], id="data without a colon is empty data"),
+        pytest.param(b"data\n\ndata:\n\ndata: \n\n", [], id="empty data is no event"),
+        pytest.param(b"event: error\n\n", [("error", b"")], id="an error that says nothing"),
         pytest.param(b"event: error\ndata: a\n\n", [("error", b"a")], id="named event"),
         pytest.param(b"data: a\nevent: x\n\n", [("x", b"a")], id="name after the data"),
         pytest.param(b"event:\ndata: a\n\n", [(None, b"a")], id="empty name is no name"),
@@ -74,6 +75,33 @@ def test_settled_stops_before_the_unfinished_event() -> None:
     parser = SSEParser()
     parser.feed(b"data: a\n\n: ping\n\n\ndata: b")
     assert (parser.settled, parser.pending) == (18, b"data: b")
+
+
+HOLLOW = {
+    "empty data": (b"data:\n\n", [b"data:\n\n"]),
+    "blank data in a block of its own": (b"data:  \n\n: c\n\n", [b"data:  \n\n"]),
+    "retry alone": (b"retry: 10\n\n", [b"retry: 10\n\n"]),
+    "an id alone": (b"id: 7\n\n: c\n\n", [b"id: 7\n\n"]),
+    "a name alone": (b"event: ping\n\n", [b"event: ping\n\n"]),
+    "a comment": (b": c\n\n\n\n", []),
+    "an unknown field": (b"z: 1\n\n", []),
+    "an empty id": (b"id:\n\n", []),
+    "a comment after an id": (b"id: 7\ndata: a\n\n: c\n\n", [b": c\n\n"]),
+    "blank lines after an id": (b"id: 7\ndata: a\n\n\n\ndata: b\n\n", [b"\n\n"]),
+    "an id that was empty": (b"id:\ndata: a\n\n: c\n\n", []),
+}
+
+
+@pytest.mark.parametrize(("stream", "expected"), HOLLOW.values(), ids=HOLLOW)
+@pytest.mark.parametrize("size", [1, 1000], ids=["byte by byte", "whole"])
+def test_hollow_places_are_those_where_the_official_client_sees_an_event(
+    stream: bytes, expected: list[bytes], size: int
+) -> None:
+    """Its decoder makes an event of every blank line after an event, id or retry field, data or none."""
+    parser = SSEParser()
+    for start in range(0, len(stream), size):
+        parser.feed(stream[start : start + size])
+    assert b"".join(stream[a:b] for a, b in parser.hollow) == b"".join(expected)
 
 
 def test_event_is_delivered_at_the_first_half_of_its_last_line_end() -> None:

@@ -118,7 +118,7 @@ def test_what_commits_a_stream(endpoint: str, event: bytes, commits: bool) -> No
         pytest.param(CHAT, sse({"error": "boom"}), "error event", id="error as text"),
         pytest.param(CHAT, chunk(finish="error"), "error event", id="finish_reason error"),
         pytest.param(CHAT, b"data: <html>gateway</html>\n\n", "not JSON", id="S19 garbage"),
-        pytest.param(CHAT, b"data:\n\n", "not JSON", id="empty data, which the official client cannot read"),
+        pytest.param(CHAT, b"event: error\ndata:\n\n", "not JSON", id="an error that says nothing"),
         pytest.param(CHAT, b'data: {"a":"\xff"}\n\n', "not JSON", id="bytes that are no UTF-8"),
         pytest.param(CHAT, b"data: " + b"[" * 200_000 + b"\n\n", "not JSON", id="nested without end"),
         pytest.param(CHAT, DONE, "empty", id="[DONE] alone"),
@@ -188,7 +188,10 @@ def test_deeper_errors_come_as_an_envelope(stream: bytes, endpoint: str) -> None
         pytest.param(CHAT, b": ping\n\n", "empty", id="comments alone"),
         pytest.param(CHAT, ROLE, "no finish", id="role alone"),
         pytest.param(CHAT, say("a") + USAGE, "no finish", id="S06 no finish_reason"),
-        pytest.param(CHAT, say("a") + STOP[:-1], "half event", id="finish without its blank line"),
+        pytest.param(CHAT, say("a") + STOP[:-1], None, id="finish without its blank line"),
+        pytest.param(CHAT, say("a") + STOP.rstrip(), None, id="finish without its line end"),
+        pytest.param(CHAT, say("a") + say("b").rstrip(), "half event", id="content without its line end"),
+        pytest.param(CHAT, say("a") + ERROR.rstrip(), "error event", id="an error without its line end"),
         pytest.param(CHAT, say("a") + b'data: {"cho', "half event", id="cut inside an event"),
         pytest.param(CHAT, b"data: [DONE]", "half event", id="half a [DONE] alone"),
         pytest.param(CHAT, say("a") + chunk({}, index=1) + STOP, "no finish", id="second choice unfinished"),
@@ -205,7 +208,7 @@ def test_close_says_what_is_missing(endpoint: str, stream: bytes, reason: str | 
     """A clean end of body counts as complete only with a finish_reason, [DONE] or the response's last event."""
     watched, passed = watch(endpoint, stream)
     assert watched.close() == reason
-    assert passed + watched.unsent() == stream
+    assert (passed + watched.unsent()).removeprefix(stream).strip() == b""
 
 
 def test_unfinished_event_waits_and_then_leaves_in_order() -> None:
@@ -222,10 +225,63 @@ def test_nothing_after_done_is_read() -> None:
     assert passed == say("a") + DONE + ERROR + b": bye\n\n" + ERROR
 
 
+def test_a_last_event_gets_the_blank_line_that_it_lacks() -> None:
+    """Else the official client would overlook it, and with it the finish_reason or the usage."""
+    watched, passed = watch(CHAT, say("a") + STOP + USAGE.rstrip())
+    assert (watched.close(), watched.close()) == (None, None)
+    assert passed + watched.unsent() == say("a") + STOP + USAGE
+    assert watched.input_tokens == 3
+
+
+@pytest.mark.parametrize("hollow", [b"data:\n\n", b"retry: 1\n\n", b"event: ping\n\n", b"id: 1\n\n"])
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_blocks_without_data_are_left_out(hollow: bytes, size: int) -> None:
+    """They are no events; the official client would fail on their empty JSON. All other bytes stay."""
+    stream = hollow + ROLE + hollow + b": c\n\n" + say("a") + hollow + STOP + hollow + DONE
+    watched, passed = watch(CHAT, *(stream[at : at + size] for at in range(0, len(stream), size)))
+    assert watched.close() is None
+    assert passed + watched.unsent() == ROLE + b": c\n\n" + say("a") + STOP + DONE
+    assert watched.events == 4
+
+
 def test_comments_are_no_events() -> None:
     """An idle limit counts events with data alone."""
     watched, _ = watch(CHAT, b": a\n\n", ROLE, b": b\n\n: c\n\n", say("a"))
     assert watched.events == 2
+
+
+@pytest.mark.parametrize(
+    "ping", [sse({}, "ping"), sse({"type": "ping"}), sse({"type": "ping"}, "ping"), response("keepalive")]
+)
+@pytest.mark.parametrize("endpoint", [CHAT, RESPONSES])
+def test_pings_are_no_events(endpoint: str, ping: bytes) -> None:
+    """A gateway that pings for a model which is dead must not hold the stream open."""
+    watched, _ = watch(endpoint, ping, ping)
+    assert (watched.events, watched.committed) == (0, False)
+
+
+OTHER = "/audio/transcriptions"
+TEXT = sse({"type": "transcript.text.delta", "delta": "a"}, "transcript.text.delta")
+OTHER_STREAMS = {
+    "an event": (TEXT, True, None),
+    "a ping alone": (sse({"type": "ping"}), False, "empty"),
+    "an error first": (ERROR, False, "error event"),
+    "an error after content": (TEXT + ERROR, True, "error event"),
+    "half an event": (TEXT + TEXT[:20], True, "half event"),
+    "[DONE]": (TEXT + DONE, True, None),
+    "nothing": (b"", False, "empty"),
+}
+
+
+@pytest.mark.parametrize(("stream", "commits", "reason"), OTHER_STREAMS.values(), ids=OTHER_STREAMS)
+def test_events_of_other_endpoints_are_read_as_well(stream: bytes, commits: bool, reason: str | None) -> None:
+    """Transcripts, images and speech name no finish: a clean end is one, an error event is none."""
+    watched = StreamWatch(OTHER)
+    watched.expect_events()
+    passed = watched.feed(stream)
+    assert (watched.committed, watched.close()) == (commits, reason)
+    if reason is None:
+        assert passed + watched.unsent() == stream
 
 
 @pytest.mark.parametrize(

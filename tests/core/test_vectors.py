@@ -97,6 +97,12 @@ def test_whole_numbers_in_json_become_floats() -> None:
     assert [type(component) for component in result.floats()[0]] == [float] * 4
 
 
+def test_inputs_that_nobody_can_count_may_bring_any_number() -> None:
+    result = good(answer(ROWS), Wanted(None))
+    assert (result.count, result.floats()) == (3, ROWS)
+    assert good(answer([]), Wanted(None)).count == 0
+
+
 @pytest.mark.parametrize("encode", [list, b64], ids=["numbers", "base64"])
 def test_rows_in_another_order_are_sorted_by_index(encode: Any) -> None:
     result = good(answer([encode(ROWS[k]) for k in (2, 0, 1)], [2, 0, 1]))
@@ -160,7 +166,7 @@ def test_an_index_that_makes_pairing_a_guess_is_judged(indexes: list[Any]) -> No
 
 TRANSIENT = {
     "a row too few": (answer(ROWS[:2]), "short_answer", "2 vectors for 3 inputs"),
-    "no rows": (answer([]), "short_answer", "0 vectors"),
+    "no rows": (answer([]), "no_vectors", "0 vectors"),
     "a row too many": (answer([*ROWS, ROWS[0]]), "long_answer", "4 vectors"),
     "rows of two lengths": (answer([ROWS[0], ROWS[1][:3], ROWS[2]]), "ragged", "row 1 has 3"),
     "payloads of two lengths": (answer([b64(ROWS[0]), b64(ROWS[1]), b64(ROWS[2][:3])]), "ragged", "row 2 has 12"),

@@ -9,10 +9,11 @@ from typing import Any
 import openai
 import pytest
 
+import shim
 from shim._run.system import SystemClock
 from shim._run.watchdog import watchdog
 from tests.support import answers
-from tests.support.faces import HELLO, MODEL, Face, configuration, out
+from tests.support.faces import HELLO, MODEL, Face, configuration, each, out
 from tests.support.fixtures import Serve
 from tests.support.server import Peer, Script, Seen, head
 
@@ -94,6 +95,81 @@ async def test_a_short_deadline_still_reaches_the_second_route(face: Face, serve
     answer = await out(client.chat.completions.create(model=MODEL, messages=HELLO))
     assert answer.choices[0].message.content == answers.PONG
     assert client.router.calls[-1].attempts[0].duration == pytest.approx(0.5, abs=0.3)
+
+
+async def test_a_callers_hurry_is_nobodys_failure(face: Face, serve: Serve) -> None:
+    """A limit below what the route is known to need neither opens its breaker nor benches it for the others."""
+
+    def slow(request: Seen, peer: Peer) -> None:
+        peer.is_gone(0.2)
+        answers.says()(request, peer)
+
+    server = serve(slow)
+    client = face.client(configuration("chat", server))
+    await out(client.chat.completions.create(model=MODEL, messages=HELLO))
+    for hurry in [0.05, 0.02, 0.001, 0.0]:
+        with pytest.raises(openai.APITimeoutError):
+            await out(client.chat.completions.create(model=MODEL, messages=HELLO, timeout=hurry))
+    await out(client.chat.completions.create(model=MODEL, messages=HELLO))
+    assert [len(call.attempts) for call in client.router.calls] == [1] * 6
+
+
+async def test_a_route_that_died_is_found_out_by_shares_of_a_deadline(face: Face, serve: Serve) -> None:
+    """Half a deadline is less than its slowest answer took, and more than it takes as a rule."""
+    waits = [0.05, 0.05, 0.4]
+
+    def script(request: Seen, peer: Peer) -> None:
+        if waits:
+            peer.is_gone(waits.pop(0))
+            answers.says()(request, peer)
+        else:
+            peer.hang()
+
+    policy = {"breaker": {"failures": 2}}
+    client = face.client(configuration("chat", serve(script), serve(answers.says()), policy=policy))
+    for _ in range(3):
+        await out(client.chat.completions.create(model=MODEL, messages=HELLO))
+    for _ in range(3):
+        await out(client.chat.completions.create(model=MODEL, messages=HELLO, timeout=0.5))
+    assert [len(call.attempts) for call in client.router.calls] == [1, 1, 1, 2, 2, 1]
+
+
+async def test_a_silent_stream_counts_though_whole_streams_take_longer(face: Face, serve: Serve) -> None:
+    calls: list[int] = []
+
+    def script(request: Seen, peer: Peer) -> None:
+        calls.append(1)
+        if len(calls) > 1:
+            peer.hang()
+        peer.begin()
+        for part in answers.chat_events():
+            peer.chunk(part)
+            peer.is_gone(0.1)
+        peer.end()
+
+    first, second = serve(script), serve(answers.says())
+    policy = {"first_chunk_timeout": 0.2, "breaker": {"failures": 2}}
+    client = face.client(configuration("chat", first, second, policy=policy))
+    for _ in range(4):
+        stream = await out(client.chat.completions.create(model=MODEL, messages=HELLO, stream=True))
+        assert len([item async for item in each(stream)]) > 1
+    assert [len(call.attempts) for call in client.router.calls] == [1, 2, 2, 1]
+
+
+async def test_a_stall_that_the_caller_alone_finds_long_is_nobodys_failure(face: Face, serve: Serve) -> None:
+    def script(request: Seen, peer: Peer) -> None:
+        peer.begin()
+        for part in answers.chat_events()[:2]:
+            peer.chunk(part)
+        peer.hang()
+
+    policy = {"breaker": {"failures": 1}}
+    client = face.client(configuration("chat", serve(script), serve(script), policy=policy), timeout=0.2)
+    for _ in range(2):
+        stream = await out(client.chat.completions.create(model=MODEL, messages=HELLO, stream=True))
+        with pytest.raises(shim.StreamTimeoutError):
+            [item async for item in each(stream)]
+    assert [call.attempts[0].provider for call in client.router.calls] == ["a", "a"]
 
 
 def test_one_watchdog_serves_all_clients_and_threads(serve: Serve) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 import shim
 from shim.events import BreakerState, Ending, Verdict
+from shim.testing import FakeClock
 from tests.support import answers
 from tests.support.answers import DONE, chat_events, chunk, event
 from tests.support.faces import HELLO, MODEL, Both, Face, all_of, configuration, each, out
@@ -70,6 +71,10 @@ BEFORE: dict[str, Script] = {
     "a break before content": _role_then(lambda peer: peer.close()),
     "a stall before content": _role_then(lambda peer: peer.hang()),
     "pings for ever": _pings_for_ever,
+    "content, and an end before its line end": answers.streams([event(chunk("Hel")).rstrip()]),
+    "JSON instead of a stream": lambda request, peer: peer.answer(
+        200, b' {"error": {"message": "overloaded"}}', [("content-type", "text/event-stream")]
+    ),
     "a page instead of a stream": lambda request, peer: peer.answer(
         200, b"<html><title>Login</title></html>", [("content-type", "text/html")]
     ),
@@ -118,6 +123,25 @@ BYTES: dict[str, list[bytes]] = {
 }
 
 
+NUMBERED = [b"id: 7\n" + part for part in chat_events()]
+ODD: dict[str, list[bytes]] = {
+    "empty data": [b"data:\n\n", *chat_events()[:2], b"data: \n\n", *chat_events()[2:]],
+    "a time to reconnect": [b"retry: 3000\n\n", *chat_events()],
+    "a name without data": [*chat_events()[:2], b"event: ping\n\n", *chat_events()[2:]],
+    "comments after an id": [NUMBERED[0], PING, *NUMBERED[1:3], PING, b"\n\n", *NUMBERED[3:]],
+    "no line end after the last event": [*chat_events()[:-2], chat_events()[-2].rstrip()],
+}
+
+
+@pytest.mark.parametrize("kind", ["text/event-stream", "application/json", "text/html", "text/plain"])
+@pytest.mark.parametrize("parts", ODD.values(), ids=ODD)
+async def test_odd_streams_are_read_to_their_end(face: Face, serve: Serve, parts: list[bytes], kind: str) -> None:
+    """The official client alone fails on all of these, or overlooks their end."""
+    server = serve(answers.streams(parts, [("content-type", kind)]))
+    chunks = await all_of(await open_stream(face.client(configuration("chat", server))))
+    assert (text_of(chunks), chunks[-1].choices[0].finish_reason) == ("Hello", "stop")
+
+
 @pytest.mark.parametrize("parts", BYTES.values(), ids=BYTES)
 async def test_the_bytes_are_passed_on_untouched(face: Face, serve: Serve, parts: list[bytes]) -> None:
     client = face.client(configuration("chat", serve(answers.streams(parts))))
@@ -147,6 +171,35 @@ async def test_a_finished_streams_connection_is_used_again(face: Face, serve: Se
     for _ in range(3):
         await all_of(await open_stream(client))
     assert server.opened == 1
+
+
+def _transcript(*words: str, first: bytes = b"") -> list[bytes]:
+    deltas = [{"type": "transcript.text.delta", "delta": word} for word in words]
+    done = {"type": "transcript.text.done", "text": "".join(words)}
+    return [*([first] if first else []), *(event(one) for one in (*deltas, done))]
+
+
+async def test_a_transcript_moves_before_its_first_event_and_is_not_held_back(face: Face, serve: Serve) -> None:
+    gate = threading.Event()
+
+    def script(request: Seen, peer: Peer) -> None:
+        peer.begin()
+        parts = _transcript("Hel", "lo")
+        peer.chunk(parts[0])
+        assert gate.wait(PATIENCE)
+        for part in parts[1:]:
+            peer.chunk(part)
+        peer.end()
+
+    first = serve(answers.streams(_transcript("no", first=ERROR)))
+    client = face.client(configuration("transcription", first, serve(script)))
+    asking = client.audio.transcriptions.create(model=MODEL, file=("a.wav", b"RIFF"), stream=True)
+    kinds = []
+    async for item in each(await out(asking)):
+        gate.set()
+        kinds.append(item.type)
+    assert kinds == ["transcript.text.delta", "transcript.text.delta", "transcript.text.done"]
+    assert [attempt.verdict for attempt in client.router.calls[-1].attempts] == [Verdict.TRANSIENT, Verdict.OK]
 
 
 # -- after the first content
@@ -186,6 +239,11 @@ def _pings(peer: Peer) -> None:
         peer.chunk(PING)
 
 
+def _pings_with_data(peer: Peer) -> None:
+    while not peer.is_gone(0.05):
+        peer.chunk(b'event: ping\ndata: {"type": "ping"}\n\n')
+
+
 AFTER: dict[str, tuple[Callable[[Peer], None], type[shim.StreamInterruptedError]]] = {
     "an error event": (_says_error, shim.StreamInterruptedError),
     "an end without finish": (_ends_early, shim.StreamInterruptedError),
@@ -194,6 +252,7 @@ AFTER: dict[str, tuple[Callable[[Peer], None], type[shim.StreamInterruptedError]
     "a break": (Peer.close, shim.StreamConnectionError),
     "a stall": (Peer.hang, shim.StreamTimeoutError),
     "pings alone": (_pings, shim.StreamTimeoutError),
+    "pings with data": (_pings_with_data, shim.StreamTimeoutError),
 }
 
 
@@ -243,6 +302,28 @@ async def test_the_stream_helper_raises_as_well(plain: Face, serve: Serve) -> No
     assert caught.value.partial == "Hello"
 
 
+async def test_a_stream_that_answers_is_a_probe_that_succeeded(face: Face, serve: Serve) -> None:
+    """While it lasts, or is held by somebody who does not read on, the others need not wait."""
+    turn: list[Script] = [answers.fails(500), _content_and_hang([]), answers.says()]
+
+    def script(request: Seen, peer: Peer) -> None:
+        turn.pop(0)(request, peer)
+
+    clock, policy = FakeClock(), {"breaker": {"failures": 1}}
+    router = shim.Router(configuration("chat", serve(script), serve(answers.says()), policy=policy), clock=clock)
+    client = face.client(router)
+    await out(client.chat.completions.create(model=MODEL, messages=HELLO))
+    assert breaker(client).state is BreakerState.OPEN
+    clock.advance(10.0)
+    held = await open_stream(client)
+    answer = await out(client.chat.completions.create(model=MODEL, messages=HELLO))
+    assert [call.attempts[0].provider for call in client.router.calls] == ["a", "a"]
+    assert shim.attempts(answer)[0].provider == "a"
+    assert in_flight(client) == 1
+    await out(held.close())
+    assert in_flight(client) == 0
+
+
 # -- the reader goes away
 
 
@@ -255,6 +336,60 @@ def _content_and_hang(gone: list[bool]) -> Script:
         gone.append(peer.gone.is_set())
 
     return script
+
+
+async def test_a_dropped_reader_closes_its_stream_without_complaints(flavour: str, serve: Serve) -> None:
+    """Who breaks out of `async for` and forgets the stream leaves its generators to the collector."""
+    server = serve(_content_and_hang([]))
+    made = Face(True, flavour)
+    client = made.client(configuration("chat", server))
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
+
+    async def look_in() -> None:
+        async for item in await client.chat.completions.create(model=MODEL, messages=HELLO, stream=True):
+            if item.choices[0].delta.content:
+                break
+
+    for _ in range(3):
+        await look_in()
+    for _ in range(20):
+        gc.collect()
+        await asyncio.sleep(0)
+    await made.close()
+    assert server.wait_for_closed()
+    gc.collect()
+    await asyncio.sleep(0)
+    assert complaints == []
+    assert in_flight(client) == 0
+
+
+def test_another_thread_may_close_a_stream_that_is_read(serve: Serve) -> None:
+    """A stop button does: the reader, which waits for the next event, is let go and nobody is blamed."""
+    gone: list[bool] = []
+    server = serve(_content_and_hang(gone))
+    made = Face(False)
+    client = made.client(configuration("chat", server))
+    stream = client.chat.completions.create(model=MODEL, messages=HELLO, stream=True)
+    seen: list[Any] = []
+    begun = threading.Event()
+
+    def read() -> None:
+        for item in stream:
+            seen.append(item)
+            if text_of(seen):
+                begun.set()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    assert begun.wait(PATIENCE)
+    stream.close()
+    reader.join(PATIENCE)
+    assert not reader.is_alive()
+    assert server.wait_for_closed()
+    assert client.router.calls[-1].ending is Ending.OK
+    assert in_flight(client) == 0
+    client.close()
 
 
 async def test_an_exception_of_the_reader_is_nobodys_failure(face: Face, serve: Serve) -> None:

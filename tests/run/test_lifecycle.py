@@ -53,6 +53,36 @@ def test_an_async_client_serves_several_event_loops(serve: Serve) -> None:
     assert all(len(call.attempts) == 1 for call in client.router.calls)  # type: ignore[union-attr]
 
 
+def test_the_sockets_of_a_closed_loop_are_closed(serve: Serve) -> None:
+    """A dictionary by loop does not let go of them: each connection holds its loop."""
+    server = serve(answers.says())
+    client = shim.AsyncOpenAI(router=configuration("chat", server))
+
+    async def several() -> None:
+        await asyncio.gather(*(ask(client) for _ in range(30)))
+
+    for _ in range(4):
+        asyncio.run(several())
+        assert server.wait_for_closed(30)
+    asyncio.run(client.close())  # in a loop that knows none of them
+    assert server.wait_for_closed()
+
+
+def test_a_loop_that_runs_keeps_its_sockets_while_others_end(serve: Serve) -> None:
+    server = serve(answers.says())
+    client = shim.AsyncOpenAI(router=configuration("chat", server))
+    with asyncio.Runner() as first, asyncio.Runner() as second:
+        first.run(ask(client))
+        second.run(ask(client))
+        asyncio.run(ask(client))
+        first.run(ask(client))
+        second.run(ask(client))
+        assert server.opened == 3
+        second.run(client.close())
+    gc.collect()
+    assert server.wait_for_closed()
+
+
 @pytest.mark.usefixtures("collected")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
