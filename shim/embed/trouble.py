@@ -47,7 +47,9 @@ class Failure:
 
 
 _BAD_VECTORS = SPOILT | {"wrong_length"}
-_ABOUT_THE_BATCH = frozenset({"context_too_long", "too_many_inputs", "request_too_large", "bad_request"})
+_ABOUT_THE_BATCH = frozenset(
+    {"context_too_long", "too_many_inputs", "request_too_large", "bad_request", "blank_input", "bad_generation"}
+)
 _FIRST_ROW = re.compile(r"\brow 0\b")
 _VALIDATION = re.compile(
     r"validat|must be|must not|should be|not allowed|invalid|malformed|too (?:long|many|large)|cannot be empty|"

@@ -34,6 +34,7 @@ def _attempt(verdict: Verdict | None, status: int | None, reason: str = "x", mes
         pytest.param(_attempt(Verdict.FATAL, 400), Trouble.REFUSED, id="400"),
         pytest.param(_attempt(Verdict.CANNOT, 400, "context_too_long"), Trouble.UNSUITABLE, id="too long"),
         pytest.param(_attempt(Verdict.CANNOT, 400, "too_many_inputs"), Trouble.UNSUITABLE, id="too many"),
+        pytest.param(_attempt(Verdict.CANNOT, 200, "blank_input"), Trouble.UNSUITABLE, id="a blank text"),
         pytest.param(_attempt(Verdict.CANNOT, 400, "unsupported_parameter"), Trouble.UNABLE, id="a parameter"),
         pytest.param(_attempt(Verdict.CANNOT, 200, "wrong_length"), Trouble.UNABLE, id="dimensions ignored"),
         pytest.param(_attempt(Verdict.TRANSIENT, 413), Trouble.UNSUITABLE, id="413"),
