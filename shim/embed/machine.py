@@ -10,18 +10,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from shim.embed.batches import Backlog, Batch, Item
+from shim.embed.blame import Scene, is_at_fault, is_old_news
 from shim.embed.cells import RowError
 from shim.embed.lanes import Allowance, Lane
-from shim.embed.trouble import Failure, Trouble, is_outage, kind_of, words_of
+from shim.embed.trouble import Failure, Trouble, kind_of, words_of
 
-SUSPECT_AFTER = 2
-"""Failures of a batch, with others succeeding meanwhile, after which the fault is taken to be in one of its rows."""
-GIVE_UP_AFTER = 5
-"""Failures of a single text, with others succeeding meanwhile, after which it is left as an error row."""
-SURE_AFTER = 2
-"""The same for one that was found by halving, unless it gets a 500: one in twenty of those may be the server's own."""
-HALVE_AFTER = 3
-"""Failures of a batch, with answers and nobody served meanwhile, after which it is halved to see if a part goes."""
 REFUSED_AT_MOST = 100
 """Texts that may be refused, with none served, before the fault is taken to be in what all requests have in common."""
 SPOILT_AT_MOST = 20
@@ -145,7 +138,7 @@ class Machine:
     def failed(self, send: Send, failure: Failure, now: float, jitter: float) -> list[Lost]:
         """The batch has none: it comes again, in parts or whole, or its last text is lost."""
         lane, batch = self._land(send), send.batch
-        lane.failed(failure, now, jitter, is_the_batchs=self._is_the_batchs(batch, failure))
+        lane.failed(failure, now, jitter, is_the_batchs=is_old_news(batch, failure, self._scene()))
         batch.asked += len(failure.attempts) or 1
         if failure.trouble is Trouble.SPOILT:
             self.spent += (lane.price or 0.0) * batch.tokens  # an answer came, so it is billed, good or not
@@ -341,7 +334,7 @@ class Machine:
         batch.tries += 1
         batch.failed_at = now if batch.failed_at is None else batch.failed_at
         batch.failed_last_at = now
-        if batch.tries >= _tries_of(batch, failure) and self._is_at_fault(batch, failure, before):
+        if is_at_fault(batch, failure, before, self._scene()):
             if failure.trouble is Trouble.SPOILT and len(batch.items) == 1:  # another may give it its vector
                 batch.unsuitable |= {batch.last_route}
                 if any(lane.route not in batch.unsuitable and not lane.is_out for lane in self.lanes):
@@ -351,30 +344,14 @@ class Machine:
         self.backlog.again.append(batch)
         return []
 
-    def _is_at_fault(self, batch: Batch, failure: Failure, before: float | None) -> bool:
-        """`before` is the instant of its failure before this one."""
-        is_spoilt = failure.trouble is Trouble.SPOILT
-        if is_spoilt or not is_outage(failure.status):
-            is_alone = not self._flying and not len(self.backlog)
-            if is_alone or self._has_served_since(batch.failed_at):
-                return True
-            # To halve costs little and may show that a part is served; to give a text up for a 500 takes that proof.
-            return (is_spoilt or len(batch.items) > 1) and (batch.is_suspect or batch.tries >= HALVE_AFTER)
-        # An outage may have begun since others were served: only where none are left to tell does that still count.
-        return self._has_served_since(before if self._has_others_to_tell() else batch.failed_at)
-
-    def _has_others_to_tell(self) -> bool:
-        """Whether something is to be done that has not failed yet."""
+    def _scene(self) -> Scene:
+        served = [lane.last_ok_at for lane in self.lanes if lane.last_ok_at is not None]
         known = [*self.backlog.again, *(send.batch for send in self._flying.values())]
-        return bool(self.backlog.fresh) or any(not (one.tries or one.is_suspect) for one in known)
-
-    def _is_the_batchs(self, batch: Batch, failure: Failure) -> bool:
-        """Whether a failure tells nothing new of the route: it has served others since the batch last failed."""
-        answers_come = failure.trouble is Trouble.DOWN and not is_outage(failure.status)
-        return batch.is_suspect and answers_come and self._has_served_since(batch.failed_last_at)
-
-    def _has_served_since(self, instant: float | None) -> bool:
-        return instant is not None and any((lane.last_ok_at or -1.0) >= instant for lane in self.lanes)
+        return Scene(
+            served_at=max(served, default=None),
+            is_alone=not self._flying and not len(self.backlog),
+            has_others=bool(self.backlog.fresh) or any(not (one.tries or one.is_suspect) for one in known),
+        )
 
     def _lose(self, batch: Batch, failure: Failure, now: float) -> list[Lost]:
         self.progress_at = now
@@ -391,12 +368,3 @@ class Machine:
                 self.stop(StopReason.NO_ROUTE, f"{about}: {failure.message}")
         error = RowError(kind_of(failure), words_of(failure), batch.last_route, batch.asked)
         return [Lost(item, error) for item in batch.items]
-
-
-def _tries_of(batch: Batch, failure: Failure) -> int:
-    """How many failures it takes to put them down to the batch."""
-    is_outright = failure.trouble is Trouble.SPOILT or is_outage(failure.status)
-    if len(batch.items) == 1:
-        return SURE_AFTER if batch.is_suspect and is_outright else GIVE_UP_AFTER
-    answers_come = failure.trouble is Trouble.SPOILT or not is_outage(failure.status)
-    return 1 if batch.is_suspect and answers_come else SUSPECT_AFTER
