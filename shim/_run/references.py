@@ -13,10 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import ClassVar
@@ -27,31 +24,25 @@ import msgspec
 from shim._core import space
 from shim._core.space import Reading
 from shim._core.space_probes import FINGERPRINT
+from shim._run.reference_files import (
+    Space,
+    SpaceFile,
+    Stamp,
+    decoded,
+    encoded,
+    is_same,
+    linked,
+    mended,
+    read_space,
+    readable,
+    stamp_of,
+    written,
+)
 
 log = logging.getLogger("shim")
 
 _MOST_KEPT = 32
 """Files of one space: a server on a port that changes leaves one for each."""
-_STALE = 60.0  # seconds after which a lock file is one that a process left behind when it was killed
-
-Stamp = tuple[int, int, int]
-
-
-@dataclass(slots=True)
-class Space:
-    """One vector space as it was first seen: who set it, its probe vectors, and who was found to be in it."""
-
-    set_by: str
-    reading: Reading
-    members: dict[str, float] = field(default_factory=dict)
-    """Endpoint -> noise over separation, for those that were accepted; 0 for the one that set the space."""
-
-
-class _File(msgspec.Struct):
-    key: str
-    set_by: str
-    reading: str
-    members: dict[str, float]
 
 
 class Apart:
@@ -88,13 +79,13 @@ class References:
         """Take over what other processes have kept of a space since the last look. A file that is not there, or was
         not, is looked for again the next time."""
         path = self.path(key)
-        stamp = None if path is None else _stamp_of(path)
+        stamp = None if path is None else stamp_of(path)
         if stamp is None and key not in self._spaces:
             self.inherit(key, None)
         if path is None or stamp is None or stamp == self._stamps.get(key):
             return
         try:
-            kept = _read(path)
+            kept = read_space(path)
         except OSError as error:
             log.warning("the reference vectors in %s cannot be read (%s)", path, error)
             return
@@ -108,12 +99,12 @@ class References:
         """Read every space that is kept."""
         for path in sorted(self.folder.glob("*.json")) if self.folder is not None else ():
             with contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):
-                self.load(msgspec.json.decode(path.read_bytes(), type=_File).key)
+                self.load(msgspec.json.decode(path.read_bytes(), type=SpaceFile).key)
 
     def exported(self, family: str) -> dict[str, bytes]:
         """The spaces of a family, by key, as another machine can `take_over`."""
         self.load_all()
-        return {key: _encoded(key, known) for key, known in self._spaces.items() if key.startswith(f"{family} ")}
+        return {key: encoded(key, known) for key, known in self._spaces.items() if key.startswith(f"{family} ")}
 
     def take_over(self, exported: Mapping[str, bytes]) -> list[str]:
         """Hold by another machine's spaces from now on; a space that is known here already stays.
@@ -122,10 +113,10 @@ class References:
         """
         problems = []
         for key, content in exported.items():
-            theirs = _decoded(content)
+            theirs = decoded(content)
             self.load(key)
             known = self._spaces.get(key) or self.claim(key, theirs.set_by, theirs.reading)
-            if known is None or _is_same(known, theirs):
+            if known is None or is_same(known, theirs):
                 continue
             found = space.compare(theirs.reading, known.reading)
             if found.ruling is space.Ruling.REFUSE:
@@ -173,14 +164,14 @@ class References:
         path, known = self.path(key), self._spaces.get(key)
         if path is None or known is None:
             return
-        if _stamp_of(path) is None:  # removed meanwhile: whoever is first sets it
+        if stamp_of(path) is None:  # removed meanwhile: whoever is first sets it
             kept = self._created(key, known)
             if kept is not None and kept is not known:
                 self._adopt(key, kept)
             return
         try:
-            with _written(path, _encoded(key, known)) as temporary:
-                stamp = _stamp_of(temporary)
+            with written(path, encoded(key, known)) as temporary:
+                stamp = stamp_of(temporary)
                 temporary.replace(path)
             self._seen(key, stamp)
         except OSError as error:
@@ -200,14 +191,14 @@ class References:
             return None
         home = min(self._homes.get(key.partition(" ")[0], ()), default="")  # whatever the order of the routes
         digest = blake2b(f"{key}\n{FINGERPRINT}\n{home}".encode(), digest_size=6).hexdigest()
-        return self.folder / f"{_readable(key)}.{digest}.json"  # other probe texts never meet in one file
+        return self.folder / f"{readable(key)}.{digest}.json"  # other probe texts never meet in one file
 
     def _adopt(self, key: str, kept: Space) -> None:
         """The disk is what processes share: it adds to the same space, and takes the place of another one."""
         known = self._spaces.get(key)
         if known is None:
             known = self._spaces.setdefault(key, kept)
-        if _is_same(known, kept):
+        if is_same(known, kept):
             for endpoint, noise in kept.members.items():
                 known.members.setdefault(endpoint, noise)
             return
@@ -219,14 +210,14 @@ class References:
         own = self.path(key)
         if own is None:
             return
-        files = [(stamp, path) for path in own.parent.glob(f"{_readable(key)}.*.json") if (stamp := _stamp_of(path))]
+        files = [(stamp, path) for path in own.parent.glob(f"{readable(key)}.*.json") if (stamp := stamp_of(path))]
         files.sort(reverse=True)
         for _, path in files[_MOST_KEPT:]:
             path.unlink(missing_ok=True)
         for _, path in files[:_MOST_KEPT]:
             with contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):
-                if path != own and msgspec.json.decode(path.read_bytes(), type=_File).key == key:
-                    yield _decoded(path.read_bytes())
+                if path != own and msgspec.json.decode(path.read_bytes(), type=SpaceFile).key == key:
+                    yield decoded(path.read_bytes())
 
     def _is_ours(self, key: str, kept: Space, reading: Reading | None) -> bool:
         family = key.partition(" ")[0]
@@ -245,86 +236,11 @@ class References:
             return mine
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with _written(path, _encoded(key, mine)) as temporary:
-                if _linked(temporary, path) or ((theirs := _read(path)) is None and _mended(temporary, path)):
-                    self._seen(key, _stamp_of(temporary) or _stamp_of(path))
+            with written(path, encoded(key, mine)) as temporary:
+                if linked(temporary, path) or ((theirs := read_space(path)) is None and mended(temporary, path)):
+                    self._seen(key, stamp_of(temporary) or stamp_of(path))
                     return mine
-                return theirs or _read(path)
+                return theirs or read_space(path)
         except OSError as error:
             log.warning("the reference vectors cannot be kept in %s (%s): they last for this process", path, error)
             return mine
-
-
-def _readable(key: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", key)[:80]
-
-
-def _encoded(key: str, known: Space) -> bytes:
-    members = dict(known.members)  # a copy: another thread may add to it
-    return msgspec.json.encode(_File(key, known.set_by, space.dump(known.reading).decode(), members))
-
-
-def _decoded(content: bytes) -> Space:
-    kept = msgspec.json.decode(content, type=_File)
-    return Space(kept.set_by, space.load(kept.reading.encode()), kept.members)
-
-
-def _is_same(one: Space, other: Space) -> bool:
-    return one.set_by == other.set_by and space.dump(one.reading) == space.dump(other.reading)
-
-
-def _stamp_of(path: Path) -> Stamp | None:
-    """What changes when a file is written anew; None where there is none."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-def _read(path: Path) -> Space | None:
-    """The space in a file; None where there is no file or no space in it. Raises OSError where it may not be read."""
-    try:
-        return _decoded(path.read_bytes())
-    except (FileNotFoundError, ValueError, msgspec.MsgspecError):
-        return None
-
-
-@contextlib.contextmanager
-def _written(path: Path, content: bytes) -> Iterator[Path]:
-    """A whole file beside `path`, readable by whom the umask allows; it is gone afterwards."""
-    temporary = path.with_name(f"{path.name}.{os.urandom(6).hex()}.new")
-    try:
-        with os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666), "wb") as file:
-            file.write(content)
-        yield temporary
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _linked(temporary: Path, path: Path) -> bool:
-    """Whether the file got the name: only the first one does, whichever process asks."""
-    try:
-        os.link(temporary, path)
-    except OSError:
-        return False  # it is there already, or this file system has no hard links
-    return True
-
-
-def _mended(temporary: Path, path: Path) -> bool:
-    """As `_linked`, where a damaged file has the name or links cannot be made: for whoever makes the lock file."""
-    lock = path.with_suffix(".lock")
-    left_at = _stamp_of(lock)
-    if left_at is not None and temporary.stat().st_mtime - left_at[0] / 1e9 > _STALE:
-        lock.unlink(missing_ok=True)
-    try:
-        os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-    except FileExistsError:
-        return False
-    try:
-        if _read(path) is not None:
-            return False
-        temporary.replace(path)
-        return True
-    finally:
-        lock.unlink(missing_ok=True)

@@ -27,7 +27,8 @@ from shim._run import aio, references, screening, sync
 from shim._run.board import Board
 from shim._run.exchange import Exchange, Pause, Together
 from shim._run.flight import Flight, Options
-from shim._run.references import References, Space
+from shim._run.reference_files import Space
+from shim._run.references import References
 from shim.events import Kind, Scope, Verdict
 from tests.support import answers
 from tests.support.answers import vector
@@ -222,14 +223,14 @@ def test_saving_gives_way_to_who_was_quicker(tmp_path: Path, monkeypatch: pytest
     one, other = References(tmp_path), References(tmp_path)
     claimed(one, "a", "one")
     next(tmp_path.glob("*.json")).unlink()
-    encoded = references._encoded
+    encoded = references.encoded
 
     def late(key: str, known: Space) -> bytes:
-        monkeypatch.setattr(references, "_encoded", encoded)
+        monkeypatch.setattr(references, "encoded", encoded)
         claimed(other, "b", "other")
         return encoded(key, known)
 
-    monkeypatch.setattr(references, "_encoded", late)
+    monkeypatch.setattr(references, "encoded", late)
     one.save(KEY)
     held = one.space(KEY)
     assert held is not None
