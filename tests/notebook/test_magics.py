@@ -338,6 +338,7 @@ def test_embed_says_which_column(shell: Any, capsys: pytest.CaptureFixture[str])
 
     assert "say --column: which of a, b holds the texts" in refused(shell, capsys, "%embed frame")
     assert "frame has no column 'c'; it has a, b" in refused(shell, capsys, "%embed frame --column c")
+    assert "there is a column 'b' already" in refused(shell, capsys, "%embed frame --column a --into b")
 
 
 # -- loops
