@@ -408,3 +408,39 @@ def test_importing_the_schema_brings_nothing_heavy() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parent.parent
     )
     assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("$NOPE_KEY", "NOPE_KEY"),
+        ("env:NOPE_KEY", "NOPE_KEY"),
+        ("env://NOPE_KEY", "NOPE_KEY"),
+        ("$env:NOPE_KEY", "NOPE_KEY"),
+        ("$(NOPE_KEY)", "NOPE_KEY"),
+        ("%NOPE_KEY%", "NOPE_KEY"),
+        ("os.environ/NOPE_KEY", "NOPE_KEY"),
+        ("os.environ['NOPE_KEY']", "NOPE_KEY"),
+        ('os.getenv("NOPE_KEY")', "NOPE_KEY"),
+        ("process.env.NOPE_KEY", "NOPE_KEY"),
+        ("{NOPE_KEY}", "NOPE_KEY"),
+        ("{{ NOPE_KEY }}", "NOPE_KEY"),
+        ("{{env.NOPE_KEY}}", "NOPE_KEY"),
+        ("Bearer $NOPE_KEY", "NOPE_KEY"),
+        ("$ecret9", "NAME"),  # which may be one
+    ],
+)
+def test_a_variable_as_other_tools_write_it_is_refused(written: str, meant: str) -> None:
+    wrong = f"'***' would be sent as it stands: variables are written in one way here; did you mean ${{{meant}}}?"
+    for settings, where in (
+        ({"api_key": written}, "api_key"),
+        ({"api_keys": ["ok", written]}, "api_keys[1]"),
+        ({"headers": {"X-Key": written}}, "headers.X-Key"),
+        ({"query": {"key": written}}, "query.key"),
+    ):
+        assert refusal({"providers": {"lab": {**LAB, **settings}}}) == f"providers.lab.{where}: {wrong}"
+
+
+@pytest.mark.parametrize("key", ["sk-$NOPE", "env", "100%", "a:b", "sk-or-v1-0123456789", "Bearer abc", "{", "%41b-c"])
+def test_a_key_with_odd_characters_is_a_key(key: str) -> None:
+    assert secrets(provider({**LAB, "api_key": key})) == [("key1", key, "key1")]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pydantic import SecretStr
 
 from shim._config.problems import Problems, at, nearest
-from shim._config.variables import resolve
+from shim._config.variables import of_another_tool, resolve
 from shim.config import KeyConfig
 
 _NAMED = re.compile(r"(?:\$|os\.environ/|env:)([A-Za-z_][A-Za-z0-9_]*)")
@@ -82,6 +82,9 @@ def _one(
         return None, ()
     if found.missing:
         return None, found.missing
+    if wrong := of_another_tool(text):
+        problems.add(path, f"'***' {wrong}")
+        return None, ()
     alias = found.alone or f"key{number}"
     checked = _checked(found.text, alias, found.alone, path, problems, account if isinstance(account, str) else "")
     return (checked[0] if checked else None), ()
