@@ -344,6 +344,24 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         "another vector space than 'bge-m3'; give it its own family",
     ),
     (
+        "another known model behind a server of one's own",
+        with_families(**{"bge-m3": {"routes": ["openai/baai/bge-m3", "lab/text-embedding-3-small"]}}),
+        "families.bge-m3.routes[1]: 'lab/text-embedding-3-small' is a model of 'text-embedding-3-small', "
+        "another vector space than 'bge-m3'; give it its own family",
+    ),
+    (
+        "two known models behind a server of one's own",
+        with_families(mine=embedding("lab/nomic-ai/nomic-embed-text:latest", "lab/BAAI/bge-m3:567m")),
+        "families.mine.routes[1]: 'lab/BAAI/bge-m3:567m' is a model of 'bge-m3', "
+        "another vector space than 'nomic-embed-text-v1.5'; give it its own family",
+    ),
+    (
+        "a tag that is a size",
+        with_families(mine=embedding("lab/qwen3-embedding:0.6b", "lab/qwen3-embedding:8b")),
+        "families.mine.routes[1]: 'lab/qwen3-embedding:8b' is a model of 'qwen3-embedding-8b', "
+        "another vector space than 'qwen3-embedding-0.6b'; give it its own family",
+    ),
+    (
         "chat by an embedding API",
         {"providers": {"cohere": {"api_key": "k"}}, "families": {"c": chat("cohere/command-a")}},
         "families.c.routes[0].provider: 'cohere' has wire = 'cohere', which is for embeddings alone; "
