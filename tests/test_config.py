@@ -85,7 +85,11 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         {"zzz": 1},
         "zzz: unknown key 'zzz'; allowed: default_chat, default_embedding, providers, families, policy",
     ),
-    ("providers as a list", {"providers": [SECRET]}, "providers: must be a table, is '***'"),
+    (
+        "providers as a list",
+        {"providers": [SECRET]},
+        "providers: must be a table, is a list; write [providers.NAME] for each, not [[providers]]",
+    ),
     (
         "default chat unknown",
         {**with_chat(), "default_chat": "fsat"},
@@ -96,6 +100,16 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         "default of another kind",
         {**with_chat(), "default_embedding": "fast"},
         "default_embedding: family 'fast' is of kind chat; must be of kind embedding",
+    ),
+    (
+        "a list of families",
+        {"families": [{"name": "fast"}]},
+        "families: must be a table, is a list; write [families.NAME] for each, not [[families]]",
+    ),
+    (
+        "a timeout of nothing in particular",
+        {"policy": {"timeout": 30}},
+        "policy.timeout: unknown key 'timeout'; write attempt_timeout for one attempt, deadline for the whole call",
     ),
     # -- providers
     (

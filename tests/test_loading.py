@@ -444,3 +444,10 @@ def test_a_variable_as_other_tools_write_it_is_refused(written: str, meant: str)
 @pytest.mark.parametrize("key", ["sk-$NOPE", "env", "100%", "a:b", "sk-or-v1-0123456789", "Bearer abc", "{", "%41b-c"])
 def test_a_key_with_odd_characters_is_a_key(key: str) -> None:
     assert secrets(provider({**LAB, "api_key": key})) == [("key1", key, "key1")]
+
+
+@pytest.mark.parametrize("name", ["shim.toml", "pyproject.toml"])
+def test_a_byte_order_mark_is_no_syntax_error(tmp_path: Path, name: str) -> None:
+    head = "[tool.shim.providers.lab]" if name == "pyproject.toml" else "[providers.lab]"
+    (tmp_path / name).write_text(f'{head}\nbase_url = "{LAB["base_url"]}"\n', encoding="utf-8-sig")
+    assert list(load(tmp_path / name).providers) == ["lab"]
