@@ -188,6 +188,9 @@ def test_explain_says_who_and_why_not(shell: Any, client: shim.OpenAI) -> None:
     plan = run(shell, "%shim explain fast -r client")
 
     assert "1. sick/a (back in 20 s: rate_limit)" in repr(plan)
+    assert "belongs to no chat family: it passes through; nearest: fast" in repr(
+        run(shell, "%shim explain fats -r client")
+    )
     assert "well/b" in plan._repr_html_()
 
 
@@ -209,6 +212,9 @@ def test_the_switches(shell: Any, client: shim.OpenAI) -> None:
     run(shell, "%shim on sick well/c -r client")
     assert not any(route.is_off for route in router.status().routes)
     run(shell, "%shim pin well/b -r client")
+    assert [route.is_pinned for route in router.status().routes] == [False, True, False]
+    run(shell, "%shim unpin -r client")
+    run(shell, "%shim pin fast well -r client")
     assert [route.is_pinned for route in router.status().routes] == [False, True, False]
     run(shell, "%shim unpin -r client")
     assert not any(route.is_pinned for route in router.status().routes)
@@ -237,7 +243,9 @@ def test_the_configuration_without_its_keys(shell: Any, client: shim.OpenAI) -> 
         ("%shim attempts none -r client", "must be at least 1, is 'none'"),
         ("%shim off -r client", "say which route"),
         ("%shim off nobody -r client", "no route or provider 'nobody'"),
-        ("%shim pin well -r client", "well stands in several families: say --family, one of fast, other"),
+        ("%shim pin well -r client", "well stands in several families: say which before it, one of fast, other"),
+        ("%shim pin fast well/b sick/a -r client", "one route at a time: %shim pin [FAMILY] ROUTE, not fast well/b"),
+        ("%shim pin fast -r client", "fast is a family: say the route as well, as `%shim pin fast provider/model`"),
         ("%shim pin nobody -r client", "has no route or provider 'nobody'"),
         ("%shim unpin nobody -r client", "no family 'nobody'"),
         ("%shim rehearse well -r client", "say a route or provider and a fault"),
