@@ -225,6 +225,17 @@ def test_a_dead_provider_raises_and_says_how_little_is_done(embed: Embed, provid
     assert np.isnan(caught.value.job.vectors).all()
 
 
+def test_an_expired_key_is_told_in_the_words_of_its_route(embed: Embed, provider: Provider, server: Server) -> None:
+    """Also where other batches met the cooldown that the first had brought: no call inside tells of its own end."""
+    provider.faults = [failing(1.0, 401)]
+    for _ in range(2):
+        with pytest.raises(
+            EmbeddingStoppedError, match=r"a/m-a: (?:back in 9\d\d s \(bad_key: )?boom\)?; 0 of"
+        ) as caught:
+            embed(config(server), [f"row {number}" for number in range(50)], batch_size=5, patience=0.3)
+        assert "All providers" not in str(caught.value)
+
+
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("policy", [{}, {"when_exhausted": "wait", "max_retries": 2}], ids=["fail", "wait"])
 def test_a_provider_that_never_says_when_it_is_back_is_left_after_the_jobs_own_patience(
