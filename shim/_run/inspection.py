@@ -68,7 +68,8 @@ class Explanation:
         if self.family is None:
             nearest = f"; nearest: {', '.join(self.suggestions)}" if self.suggestions else ""
             return f"{self.model!r} belongs to no {self.kind.value} family: it passes through{nearest}"
-        lines = [f"{self.kind.value} family {self.family}, {self.mode}, at most {self.most_requests} requests"]
+        most = "1 request" if self.most_requests == 1 else f"{self.most_requests} requests"
+        lines = [f"{self.kind.value} family {self.family}, {self.mode}, at most {most}"]
         lines += [
             f"  {i}. {step.route}{f' ({step.note})' if step.note else ''}" for i, step in enumerate(self.steps, 1)
         ]

@@ -55,7 +55,7 @@ def _show(plan: Explanation, router: Router, model: str) -> None:
             out.print(f"Did you mean: {', '.join(plan.suggestions)}?")
         out.print(f"Families of {router.config.source}: {families or 'none'}")
         return
-    most = f", at most {plan.most_requests} requests a call" if plan.steps else ""
+    most = f", at most {tables.counted(plan.most_requests, 'request')} a call" if plan.steps else ""
     out.print(f"{plan.kind.value} family {plan.family}, mode {plan.mode}{most}")
     out.print()
     if plan.steps:

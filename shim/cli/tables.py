@@ -52,6 +52,11 @@ def _plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 row`, `2,000 rows`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def milliseconds(seconds: float | None) -> str:
     """Whole milliseconds, "" where nothing was measured."""
     return "" if seconds is None else f"{1000 * seconds:.0f}"
