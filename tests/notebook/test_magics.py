@@ -232,6 +232,7 @@ def test_the_configuration_without_its_keys(shell: Any, client: shim.OpenAI) -> 
     shown = run(shell, "%shim config -r client")
 
     assert "key1" in repr(shown)
+    assert "state" in repr(shown).splitlines()[-len(client.router.config.providers) - 1]  # type: ignore[union-attr]
     assert KEY not in repr(shown) + shown._repr_html_()
 
 
