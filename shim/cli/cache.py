@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from shim.embed.upkeep import Kept
 
 cache: typer.Typer = typer.Typer(
-    cls=Commands, help="Look after the vectors that datasets keep on this disk.", no_args_is_help=True
+    cls=Commands,
+    help="Look after the vectors that datasets keep on this disk.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 StoreOption = Annotated[
     Path | None, typer.Option("--store", metavar="FOLDER", help="Where stores are; else the user's cache.")

@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shim.cli import tables
-from shim.cli.complaints import Complaint
+from shim.cli.complaints import Commands, Complaint
 
 if TYPE_CHECKING:
     from shim.testing.recording import Recording
 
-cassette = typer.Typer(help="Recorded answers for tests: look at them, scrub them, compare them.", no_args_is_help=True)
+cassette = typer.Typer(
+    cls=Commands,
+    help="Recorded answers for tests: look at them, scrub them, compare them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 PathsArgument = Annotated[
     list[Path] | None, typer.Argument(help="Cassettes, or folders of them.", show_default="cassettes/")
