@@ -29,7 +29,8 @@ PathsArgument = Annotated[
 def _found(paths: list[Path] | None) -> list[Path]:
     """The cassettes at these places; a complaint where there is none."""
     found: list[Path] = []
-    for path in paths or [Path("cassettes")]:
+    places = paths or [Path("cassettes")]
+    for path in places:
         if path.is_dir():
             found += sorted(path.rglob("*.yaml"))
         elif path.is_file():
@@ -37,7 +38,7 @@ def _found(paths: list[Path] | None) -> list[Path]:
         else:
             raise Complaint(f"{path}: no such cassette, and no folder of them")
     if not found:
-        raise Complaint(f"{', '.join(map(str, paths or []))}: holds no cassette (*.yaml)")
+        raise Complaint(f"{', '.join(map(str, places))}: holds no cassette (*.yaml)")
     return found
 
 
