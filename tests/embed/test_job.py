@@ -430,6 +430,21 @@ def test_progress_is_told_to_a_callback_and_to_observers(server: Server, tmp_pat
     assert [event.call.mode for event in seen if isinstance(event, CallFinished)] == ["job"]
 
 
+def test_a_job_that_waits_says_so_and_until_when(provider: Provider, server: Server, tmp_path: Path) -> None:
+    told: list[JobProgress] = []
+
+    def busy(one: Provider, request: Seen, peer: Peer) -> bool:
+        return not told[-1].waiting_until and rate_limited(1.0, "700")(one, request, peer)
+
+    provider.faults = [busy]
+    with shim.OpenAI(router=config(server)) as client:
+        client.embed(["a"], store=tmp_path, progress=told.append)
+    waiting = [one for one in told if one.state is JobState.WAITING]
+    assert waiting
+    assert "slow down" in waiting[0].message
+    assert 0 < (waiting[0].waiting_until or 0.0) - waiting[0].at <= 0.7
+
+
 def test_a_callback_that_raises_never_breaks_a_job(
     server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
