@@ -75,7 +75,7 @@ def show(
         if number is None:
             cassette_view.show_all(path, metadata, recordings)
         elif number > len(recordings):
-            raise Complaint(f"{path}: has {len(recordings)} exchanges, there is no number {number}")
+            raise Complaint(f"{path}: has {tables.counted(len(recordings), 'exchange')}, there is no number {number}")
         else:
             cassette_view.show_one(recordings[number - 1])
 
@@ -111,7 +111,8 @@ def scrub(
         if not check and clean != recordings:
             storage.write(path, metadata, clean)
     verb = "found" if check else "taken out"
-    out.print(f"{len(places)} cassettes, {total} findings {verb}" if total else f"{len(places)} cassettes, no findings")
+    found = f"{tables.counted(total, 'finding')} {verb}" if total else "no findings"
+    out.print(f"{tables.counted(len(places), 'cassette')}, {found}")
     if check and total:
         raise typer.Exit(1)
 
@@ -151,4 +152,4 @@ def from_corpus(
         raise Complaint(f"{', '.join(map(str, paths))}: holds no collected answer (*.json)")
     for path in found:
         convert(path, into)
-    tables.console().print(f"{len(found)} cassettes written to {into}")
+    tables.console().print(f"{tables.counted(len(found), 'cassette')} written to {into}")

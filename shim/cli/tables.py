@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from shim.embed.summary import counted as counted
+
 GOOD, BAD, DOUBT, QUIET = "green", "red", "yellow", "dim"
 Cell = str | Text
 UNBROKEN = 100_000
@@ -57,11 +59,6 @@ def _plain(value: object) -> object:
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 row`, `2,000 rows`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def milliseconds(seconds: float | None) -> str:

@@ -26,7 +26,7 @@ from shim.embed.settings import OnError, Settings, settings
 from shim.embed.sinks import FileSink
 from shim.embed.sources import Source, open_source
 from shim.embed.store import Store
-from shim.embed.summary import Estimate, Summary
+from shim.embed.summary import Estimate, Summary, counted
 from shim.embed.telling import Teller
 from shim.events import JobProgress, JobState
 
@@ -255,7 +255,9 @@ class Job:
             raise EmbeddingStoppedError(f"{stopped.value}: {self.message}", self)
         if self._setup.settings.on_error is OnError.RAISE and run.tallies.failed:
             kinds = ", ".join(f"{count:,} {kind}" for kind, count in self.summary().errors.items())
-            raise RowsFailedError(f"{run.tallies.failed:,} rows have no vector ({kinds}): see .job.errors", self)
+            raise RowsFailedError(
+                f"{counted(run.tallies.failed, 'row')} without a vector ({kinds}): see .job.errors", self
+            )
         return self.frame if self._into is not None and self._out is None else self
 
     def _estimate(self, source: Source) -> Estimate:

@@ -19,6 +19,11 @@ def _shown(value: Any) -> str:
     return "unknown" if value is None else str(value)
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 row`, `2,000 rows`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 class _Report:
     """Fields one below the other."""
 
@@ -74,8 +79,7 @@ class RouteEstimate:
     def __str__(self) -> str:
         cost = "price unknown" if self.cost is None else f"${self.cost:,.4f} ({self.price_source})"
         time = "time unknown" if self.seconds is None else f"about {self.seconds:,.0f} s"
-        requests = f"{self.requests:,} request{'' if self.requests == 1 else 's'}"
-        return f"{requests}, {cost}, {time}"
+        return f"{counted(self.requests, 'request')}, {cost}, {time}"
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)

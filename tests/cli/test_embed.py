@@ -87,7 +87,7 @@ def test_failed_rows_have_an_exit_code_and_a_line_each(provider: Provider, texts
     assert "'$.input' is invalid" in out
     code, _, complaint = _embed("--on-error", "raise")
     assert code == WITH_FAILED_ROWS
-    assert "2 rows have no vector" in complaint
+    assert "2 rows without a vector" in complaint
 
 
 @pytest.mark.usefixtures("texts", "provider")

@@ -277,7 +277,7 @@ def test_too_many_failed_rows_stop_the_job(embed: Embed, server: Server) -> None
 
 
 def test_failed_rows_raise_when_asked_and_all_is_kept(embed: Embed, server: Server) -> None:
-    with pytest.raises(RowsFailedError, match=r"1 rows have no vector \(1 null\)") as caught:
+    with pytest.raises(RowsFailedError, match=r"1 row without a vector \(1 null\)") as caught:
         embed(config(server), ["a", None, "b"], on_error="raise")
     assert caught.value.job.summary().done == 2
 
