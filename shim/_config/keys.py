@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -11,9 +10,6 @@ from pydantic import SecretStr
 from shim._config.problems import Problems, at, nearest
 from shim._config.variables import of_another_tool, resolve
 from shim.config import KeyConfig
-
-_NAMED = re.compile(r"(?:\$|os\.environ/|env:)([A-Za-z_][A-Za-z0-9_]*)")
-"""How other tools, and shells, write a variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +78,6 @@ def _one(
         return None, ()
     if found.missing:
         return None, found.missing
-    if wrong := of_another_tool(text):
-        problems.add(path, f"'***' {wrong}")
-        return None, ()
     alias = found.alone or f"key{number}"
     checked = _checked(found.text, alias, found.alone, path, problems, account if isinstance(account, str) else "")
     return (checked[0] if checked else None), ()
@@ -107,8 +100,8 @@ def _wrong_with(key: str) -> str:
         return "is empty; set it or remove it"
     if key != key.strip():
         return "begins or ends with white space; remove it"
-    if (named := _NAMED.fullmatch(key)) is not None:
-        return f"is the name of a variable, not its value; write ${{{named.group(1)}}}"
+    if named := of_another_tool(key):
+        return named
     if key.lower().startswith("bearer "):
         return "begins with 'Bearer'; write the key alone"
     if key[0] == key[-1] and key[0] in "'\"":

@@ -59,7 +59,7 @@ def of_another_tool(text: str) -> str:
     if found is None:
         return ""
     name = found["name"] if found["name"].isupper() else "NAME"  # what may be a secret is not repeated
-    return f"would be sent as it stands: variables are written in one way here; did you mean ${{{name}}}?"
+    return f"is the name of a variable, not its value; write ${{{name}}}"
 
 
 def escape(text: str) -> str:
