@@ -17,6 +17,10 @@ def embed(names: MutableMapping[str, Any], arguments: Namespace) -> Any:
     held = names[arguments.name]
     client = client_of(names, arguments.client)
     texts = texts_of(held, arguments.name, arguments.column)
+    if is_table(held):
+        from shim.embed.columns import check_into
+
+        check_into(held, arguments.column, arguments.into, has_account=False)
     job = client.embed(texts, family=arguments.family)
     if not is_table(held):
         names[arguments.into] = job.vectors

@@ -54,7 +54,7 @@ class ShimMagics(Magics):  # type: ignore[misc]  # IPython's decorator has no ty
         %shim attempts [N]           the last N calls, attempt by attempt
         %shim reset [NAME]           close breakers, forget cooldowns
         %shim off NAME, on NAME      leave a route or provider out
-        %shim pin NAME, unpin        send a family's calls to one route alone
+        %shim pin [FAMILY] NAME      send a family's calls to one route alone; `unpin` ends it
         %shim rehearse NAME FAULT    let attempts meet a 429, 500, 401, timeout or connection fault, or `off`
         %shim config                 the configuration, without its keys
         %shim asyncio on             let your own asyncio.run(...) work in cells
@@ -145,7 +145,12 @@ class ShimMagics(Magics):  # type: ignore[misc]  # IPython's decorator has no ty
         return views.of_line(f"on: {', '.join(arguments.names)}")
 
     def _pin(self, arguments: Namespace) -> Any:
-        router, name = self._router(arguments), _named(arguments)[0]
+        router, names = self._router(arguments), _named(arguments)
+        if len(names) == 2 and arguments.family is None:
+            arguments.family, names = names[0], names[1:]
+        if len(names) > 1:
+            raise ValueError(f"one route at a time: %shim pin [FAMILY] ROUTE, not {' '.join(arguments.names)}")
+        name = names[0]
         families = [
             family.name
             for family in router.config.families.values()
@@ -153,7 +158,9 @@ class ShimMagics(Magics):  # type: ignore[misc]  # IPython's decorator has no ty
         ]
         family = arguments.family or (families[0] if len(families) == 1 else None)
         if family is None and families:
-            raise ValueError(f"{name} stands in several families: say --family, one of {', '.join(families)}")
+            raise ValueError(f"{name} stands in several families: say which before it, one of {', '.join(families)}")
+        if family is None and name in router.config.families:
+            raise ValueError(f"{name} is a family: say the route as well, as `%shim pin {name} provider/model`")
         router.pin(family or next(iter(router.config.families), ""), name)
         return views.of_line(f"{family}: pinned to {name}")
 

@@ -11,7 +11,7 @@ from notebook_ext.fold import Fold
 from notebook_ext.model import RouteView, Tone
 from shim.config import FamilyConfig, RouteConfig
 from shim.events import BreakerState
-from shim.router import ProviderStatus, RouteStatus
+from shim.router import ProviderStatus, RouteStatus, SpaceStatus
 
 _WORST = (BreakerState.CLOSED, BreakerState.HALF_OPEN, BreakerState.OPEN, BreakerState.FORCED_OPEN)
 _TONES: dict[str, Tone] = {"transient": "warn", "broken": "bad", "cannot": "quiet", "fatal": "bad"}
@@ -69,23 +69,26 @@ def view(
     )
 
 
-def spaces_of(
-    family: FamilyConfig, base_urls: Mapping[str, str], members: Mapping[str, float], set_by: str
-) -> dict[str, str]:
-    """How each route of an embedding family stands to its space, by `provider/model`.
+def spaces_of(family: FamilyConfig, base_urls: Mapping[str, str], spaces: Mapping[str, SpaceStatus]) -> dict[str, str]:
+    """How each route of an embedding family stands to its spaces (by length and input type), by `provider/model`.
 
-    `members` are the endpoints in it with the noise over separation that was measured, `set_by` the reference's.
+    The number is the noise over separation that was measured. A route is not compared yet when it is in none.
     """
     said = {}
     for route in family.routes:
         endpoint = f"{base_urls[route.provider]} {route.model}"
-        if endpoint == set_by:
-            said[route.route] = "sets the space"
-        elif endpoint in members:
-            said[route.route] = f"same space ({members[endpoint]:.3f})"
+        found = {label: word for label, space in spaces.items() if (word := _in_space(endpoint, space))}
+        if len(spaces) > 1 and found:
+            said[route.route] = ", ".join(f"{word} for {label}" for label, word in found.items())
         else:
-            said[route.route] = "not compared yet" if members else ""
+            said[route.route] = next(iter(found.values()), "not compared yet" if spaces else "")
     return said
+
+
+def _in_space(endpoint: str, space: SpaceStatus) -> str:
+    if endpoint == space.set_by:
+        return "sets the space"
+    return f"same space ({space.members[endpoint]:.3f})" if endpoint in space.members else ""
 
 
 def _breaker(route: RouteStatus, provider: ProviderStatus, at: float) -> tuple[BreakerState, float | None]:

@@ -99,10 +99,12 @@ def _spaces(family: FamilyConfig, sources: Sources) -> dict[str, str]:
     if family.kind is not Kind.EMBEDDING:
         return {}
     urls = {name: provider.base_url for name, provider in sources.config.providers.items()}
+    its = {}
     for space in sources.spaces:
-        if space.key.startswith(f"{family.name} "):
-            return routes.spaces_of(family, urls, space.members, space.set_by)
-    return {}
+        name, length, input_type = space.key.rsplit(" ", 2)
+        if name == family.name:
+            its[input_type if length == "native" else f"{length} {input_type}"] = space
+    return routes.spaces_of(family, urls, its)
 
 
 def _headline(families: Sequence[FamilyView]) -> tuple[Tone, str]:

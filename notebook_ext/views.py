@@ -107,7 +107,7 @@ def of_config(config: Config) -> View:
         )
         for family in config.families.values()
     ]
-    head = ("provider", "base URL", "keys", "")
+    head = ("provider", "base URL", "keys", "state")
     family_head = ("family", "kind", "mode", "routes", "aliases")
     source = f"from {words.clean(config.source)}"
     plain = [source, text(family_head, families, indent="  "), text(head, providers, indent="  ")]

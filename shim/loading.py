@@ -63,7 +63,7 @@ def discover(
 
 def _read(path: Path) -> tuple[Mapping[str, object], tuple[str, ...]]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:

@@ -85,7 +85,11 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         {"zzz": 1},
         "zzz: unknown key 'zzz'; allowed: default_chat, default_embedding, providers, families, policy",
     ),
-    ("providers as a list", {"providers": [SECRET]}, "providers: must be a table, is '***'"),
+    (
+        "providers as a list",
+        {"providers": [SECRET]},
+        "providers: must be a table, is a list; write [providers.NAME] for each, not [[providers]]",
+    ),
     (
         "default chat unknown",
         {**with_chat(), "default_chat": "fsat"},
@@ -96,6 +100,16 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         "default of another kind",
         {**with_chat(), "default_embedding": "fast"},
         "default_embedding: family 'fast' is of kind chat; must be of kind embedding",
+    ),
+    (
+        "a list of families",
+        {"families": [{"name": "fast"}]},
+        "families: must be a table, is a list; write [families.NAME] for each, not [[families]]",
+    ),
+    (
+        "a timeout of nothing in particular",
+        {"policy": {"timeout": 30}},
+        "policy.timeout: unknown key 'timeout'; write attempt_timeout for one attempt, deadline for the whole call",
     ),
     # -- providers
     (
@@ -342,6 +356,24 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         with_families(**{"bge-m3": {"routes": ["openai/text-embedding-3-small"]}}),
         "families.bge-m3.routes[0]: 'openai/text-embedding-3-small' is a model of 'text-embedding-3-small', "
         "another vector space than 'bge-m3'; give it its own family",
+    ),
+    (
+        "another known model behind a server of one's own",
+        with_families(**{"bge-m3": {"routes": ["openai/baai/bge-m3", "lab/text-embedding-3-small"]}}),
+        "families.bge-m3.routes[1]: 'lab/text-embedding-3-small' is a model of 'text-embedding-3-small', "
+        "another vector space than 'bge-m3'; give it its own family",
+    ),
+    (
+        "two known models behind a server of one's own",
+        with_families(mine=embedding("lab/nomic-ai/nomic-embed-text:latest", "lab/BAAI/bge-m3:567m")),
+        "families.mine.routes[1]: 'lab/BAAI/bge-m3:567m' is a model of 'bge-m3', "
+        "another vector space than 'nomic-embed-text-v1.5'; give it its own family",
+    ),
+    (
+        "a tag that is a size",
+        with_families(mine=embedding("lab/qwen3-embedding:0.6b", "lab/qwen3-embedding:8b")),
+        "families.mine.routes[1]: 'lab/qwen3-embedding:8b' is a model of 'qwen3-embedding-8b', "
+        "another vector space than 'qwen3-embedding-0.6b'; give it its own family",
     ),
     (
         "chat by an embedding API",

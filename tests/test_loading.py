@@ -408,3 +408,47 @@ def test_importing_the_schema_brings_nothing_heavy() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parent.parent
     )
     assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("$NOPE_KEY", "NOPE_KEY"),
+        ("env:NOPE_KEY", "NOPE_KEY"),
+        ("env://NOPE_KEY", "NOPE_KEY"),
+        ("$env:NOPE_KEY", "NOPE_KEY"),
+        ("$(NOPE_KEY)", "NOPE_KEY"),
+        ("%NOPE_KEY%", "NOPE_KEY"),
+        ("os.environ/NOPE_KEY", "NOPE_KEY"),
+        ("os.environ['NOPE_KEY']", "NOPE_KEY"),
+        ('os.getenv("NOPE_KEY")', "NOPE_KEY"),
+        ("process.env.NOPE_KEY", "NOPE_KEY"),
+        ("{NOPE_KEY}", "NOPE_KEY"),
+        ("{{ NOPE_KEY }}", "NOPE_KEY"),
+        ("{{env.NOPE_KEY}}", "NOPE_KEY"),
+        ("Bearer $NOPE_KEY", "NOPE_KEY"),
+        ("$ecret9", "NAME"),  # which may be one
+    ],
+)
+def test_a_variable_as_other_tools_write_it_is_refused(written: str, meant: str) -> None:
+    wrong = f"'***' is the name of a variable, not its value; write ${{{meant}}}"
+    for settings, where in (
+        ({"api_key": written}, "api_key"),
+        ({"api_keys": ["ok", written]}, "api_keys[1]"),
+        ({"headers": {"X-Key": written}}, "headers.X-Key"),
+        ({"query": {"key": written}}, "query.key"),
+    ):
+        what = "the key " if where.startswith("api_key") else ""
+        assert refusal({"providers": {"lab": {**LAB, **settings}}}) == f"providers.lab.{where}: {what}{wrong}"
+
+
+@pytest.mark.parametrize("key", ["sk-$NOPE", "env", "100%", "a:b", "sk-or-v1-0123456789", "{", "%41b-c"])
+def test_a_key_with_odd_characters_is_a_key(key: str) -> None:
+    assert secrets(provider({**LAB, "api_key": key})) == [("key1", key, "key1")]
+
+
+@pytest.mark.parametrize("name", ["shim.toml", "pyproject.toml"])
+def test_a_byte_order_mark_is_no_syntax_error(tmp_path: Path, name: str) -> None:
+    head = "[tool.shim.providers.lab]" if name == "pyproject.toml" else "[providers.lab]"
+    (tmp_path / name).write_text(f'{head}\nbase_url = "{LAB["base_url"]}"\n', encoding="utf-8-sig")
+    assert list(load(tmp_path / name).providers) == ["lab"]

@@ -202,7 +202,7 @@ def _check_routes(
         if route.route in seen:
             around.problems.add(where, f"'{route.route}' is routes[{seen[route.route]}] already; remove one")
         seen.setdefault(route.route, index)
-        other = presets().family_of.get((around.providers.get(route.provider, ""), route.model), "")
+        other = presets().family_for(around.providers.get(route.provider, ""), route.model)
         if other and space and other != space:
             around.problems.add(
                 where,

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pydantic import SecretStr
 
 from shim._config.problems import Problems, at, nearest
-from shim._config.variables import resolve
+from shim._config.variables import of_another_tool, resolve
 from shim.config import KeyConfig
-
-_NAMED = re.compile(r"(?:\$|os\.environ/|env:)([A-Za-z_][A-Za-z0-9_]*)")
-"""How other tools, and shells, write a variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +100,8 @@ def _wrong_with(key: str) -> str:
         return "is empty; set it or remove it"
     if key != key.strip():
         return "begins or ends with white space; remove it"
-    if (named := _NAMED.fullmatch(key)) is not None:
-        return f"is the name of a variable, not its value; write ${{{named.group(1)}}}"
+    if named := of_another_tool(key):
+        return named
     if key.lower().startswith("bearer "):
         return "begins with 'Bearer'; write the key alone"
     if key[0] == key[-1] and key[0] in "'\"":

@@ -44,6 +44,22 @@ class Presets:
     families: Mapping[str, FamilyPreset]
     family_of: Mapping[tuple[str, str], str]
     """Which family a model belongs to: (provider preset, model) → family."""
+    named: Mapping[str, str]
+    """The same by a model's bare name, wherever it is served: no owner, lower case."""
+
+    def family_for(self, preset: str, model: str) -> str:
+        """The known family of a model, "" for one that is not known: as this provider calls it, else by its name.
+
+        A name may have an owner (`BAAI/`), and a tag (`:latest`, or a size as in `:0.6b`).
+        """
+        bare = _bare(model)
+        names = (bare, bare.replace(":", "-"), bare.partition(":")[0])
+        found = (self.named[name] for name in names if name in self.named)
+        return self.family_of.get((preset, model)) or next(found, "")
+
+
+def _bare(model: str) -> str:
+    return model.lower().rpartition("/")[2]
 
 
 @lru_cache(maxsize=1)
@@ -59,7 +75,13 @@ def presets() -> Presets:
         for provider, route in family.routes.items()
         if "model" in route
     }
-    return Presets(providers, families, family_of)
+    named = {
+        _bare(name): family.name
+        for family in families.values()
+        for name in (family.name, *family.aliases, *(str(route.get("model", "")) for route in family.routes.values()))
+        if name
+    }
+    return Presets(providers, families, family_of, named)
 
 
 def _provider(name: str, table: dict[str, Any]) -> ProviderPreset:

@@ -22,6 +22,9 @@ _BOUNDS = {
     "less_than": ("below", "lt"),
     "less_than_equal": ("at most", "le"),
 }
+_TIMEOUT = ("attempt_timeout", "write attempt_timeout for one attempt, deadline for the whole call")
+_OFTEN_MEANT = {"timeout": _TIMEOUT, "request_timeout": _TIMEOUT, "read_timeout": _TIMEOUT, "total_timeout": _TIMEOUT}
+"""Keys that look most like one that means something else: a key that tells the table, and what to write."""
 _EXPECTED = {
     "float": "a number",
     "int": "a whole number",
@@ -105,8 +108,12 @@ class Problems:
             hidden = frozenset(secret)
             for detail in error.errors(include_url=False, include_context=True, include_input=False):
                 loc = tuple(detail["loc"])
-                shown = "'***'" if loc and loc[0] in hidden else show(_dig(raw, loc))
+                found = _dig(raw, loc)
+                is_shown = len(loc) == 1 and isinstance(found, list | tuple)  # which tells of no secret
+                shown = show(found) if is_shown or not loc or loc[0] not in hidden else "'***'"
                 text = _words(model, detail["type"], loc, detail["msg"], detail.get("ctx", {}), shown)
+                if not path and is_shown and detail["type"] == "dict_type":
+                    text += f"; write [{loc[0]}.NAME] for each, not [[{loc[0]}]]"
                 self.add(at(path, *(step for step in loc if step != "[key]")), text)
         return None
 
@@ -151,6 +158,8 @@ def _unknown_key(model: type[BaseModel], loc: tuple[str | int, ...]) -> str:
     if key in NOT_YET_KEYS:
         return f"'{key}' is not available yet; remove it"
     known = _keys_at(model, loc[:-1])
+    if (meant := _OFTEN_MEANT.get(key)) and meant[0] in known:
+        return f"unknown key '{key}'; {meant[1]}"
     return f"unknown key '{key}'{nearest(key, known, 'allowed')}"
 
 

@@ -12,7 +12,7 @@ from shim._addresses import LOCAL, check_base_url
 from shim._config.keys import Keys, preset_keys, written_keys
 from shim._config.presets import ProviderPreset, presets
 from shim._config.problems import Problems, at, did_you_mean, nearest, show
-from shim._config.variables import fill, resolve
+from shim._config.variables import fill, of_another_tool, resolve
 from shim.config import Auth, ProviderConfig, Wire
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
@@ -173,6 +173,10 @@ def _check_headers(written: _Written, path: str, problems: Problems) -> None:
             problems.add(at(path, "headers", key), "is not a header name (RFC 9110 section 5.6.2)")
         if any((ord(char) < 0x20 and char != "\t") or ord(char) == 0x7F or ord(char) > 0xFF for char in value):
             problems.add(at(path, "headers", key), "'***' holds characters that no header can carry")
+    for table, values in (("headers", written.headers), ("query", written.query)):
+        for key, value in values.items():
+            if wrong := of_another_tool(value):
+                problems.add(at(path, table, key), f"'***' {wrong}")
     for index, key in enumerate(written.forward_headers):
         if not _TOKEN.fullmatch(key):
             problems.add(at(path, "forward_headers", index), f"{key!r} is not a header name (RFC 9110 section 5.6.2)")

@@ -9,6 +9,11 @@ from dataclasses import dataclass
 from shim._config.problems import at
 
 _TOKEN = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|(?P<broken>\$\{)")
+_OF_OTHERS = re.compile(
+    r"(?:(?:Bearer|Basic)\s+)?"
+    r"(?:\$\(?|\$?env:(?://)?|env/|%|\{\{?\s*(?:[a-z]+\.)?|(?:os\.environ|process\.env|ENV)[/.\[]|os\.(?:getenv|environ\.get)\()"
+    r"['\"]?(?P<name>[A-Za-z_][A-Za-z0-9_]*)['\"]?\s*(?:%|\}\}?|\)|\])?",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,15 @@ def resolve(text: str, environ: Mapping[str, str]) -> Resolved:
     filled = _TOKEN.sub(fill, text)
     whole = _TOKEN.fullmatch(text)
     return Resolved(filled, tuple(dict.fromkeys(missing)), (whole["name"] or "") if whole else "", malformed)
+
+
+def of_another_tool(text: str) -> str:
+    """What a secret says that names a variable as a shell or another tool would: the way out; "" for all others."""
+    found = _OF_OTHERS.fullmatch(text.strip())
+    if found is None:
+        return ""
+    name = found["name"] if found["name"].isupper() else "NAME"  # what may be a secret is not repeated
+    return f"is the name of a variable, not its value; write ${{{name}}}"
 
 
 def escape(text: str) -> str:

@@ -88,6 +88,8 @@ QUOTA = _broken(Scope.ACCOUNT, "quota", NO_CREDIT)
 MODEL = _broken(Scope.MODEL, "model_not_found", GONE)
 NO_ACCESS = _broken(Scope.KEY_MODEL, "model_not_found", GONE)
 ENDPOINT = _broken(Scope.MODEL, "wrong_endpoint", GONE)
+# Nothing at that address, and no word of a model: a base URL without its /v1, or a gateway whose server is away.
+NO_SUCH_PATH = _broken(Scope.MODEL, "wrong_endpoint", BAD_KEY)
 UNSUPPORTED = _cannot("unsupported_parameter")
 LACKS = _cannot("unsupported_feature")
 TOO_LONG = _cannot("context_too_long")
@@ -165,6 +167,11 @@ _SAYS_LOST = (
     r"|(?:response|conversation|item|file|vector store|container|prompt|audio)s? "
     r"(?:with ids? \S{1,130}|[^\w\s]{0,3}(?:resp|conv|msg|rs|fc|file|vs|cntr|pmpt|audio)[_-][\w-]{1,120}[^\w\s]{0,3})"
     r" (?:(?:was|were|is|has|does|could) )?(?:not (?:be )?(?:found|exist)|expired)"
+)
+# The whole message: FastAPI, Go, Express, Kong, ingress-nginx and llama.cpp on a path that they do not know.
+_SAYS_NO_SUCH_PATH = (
+    r"\A(?:(?:404:? |File )?Not Found|404 page not found|HTTP 404 without a body|Cannot POST \S{1,200}"
+    r"|no Route matched with those values|default backend - 404)\.?\Z"
 )
 
 ROWS: tuple[Row, ...] = (
@@ -283,6 +290,8 @@ ROWS: tuple[Row, ...] = (
     _row("*", REFUSED, TOO_LONG, text=_SAYS_TOO_LONG),
     _row("*", (400, 422), UNSUPPORTED, text=_SAYS_UNSUPPORTED),
     _row("*", (400, 422), LACKS, text=_SAYS_LACKS),
+    _row("*", 404, NO_SUCH_PATH, "html"),
+    _row("*", 404, NO_SUCH_PATH, text=_SAYS_NO_SUCH_PATH),
     # What a status alone means.
     _row("*", 401, KEY),
     _row("*", 402, CREDIT),

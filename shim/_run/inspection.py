@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 import msgspec
 
@@ -67,7 +68,8 @@ class Explanation:
         if self.family is None:
             nearest = f"; nearest: {', '.join(self.suggestions)}" if self.suggestions else ""
             return f"{self.model!r} belongs to no {self.kind.value} family: it passes through{nearest}"
-        lines = [f"{self.kind.value} family {self.family}, {self.mode}, at most {self.most_requests} requests"]
+        most = "1 request" if self.most_requests == 1 else f"{self.most_requests} requests"
+        lines = [f"{self.kind.value} family {self.family}, {self.mode}, at most {most}"]
         lines += [
             f"  {i}. {step.route}{f' ({step.note})' if step.note else ''}" for i, step in enumerate(self.steps, 1)
         ]
@@ -163,7 +165,7 @@ def spaces(board: Board) -> tuple[SpaceStatus, ...]:
 
 def explain(board: Board, model: str, kind: str | None, fields: Mapping[str, object]) -> Explanation:
     """The plan for a call to `model`, without sending anything."""
-    its_kind = _kind_of(board, model) if kind is None else Kind(kind)
+    its_kind = _kind_of(board, model) if kind is None else _kind_named(kind)
     found = board.catalog.resolve(model, its_kind)
     if found is None:
         nearest = tuple(board.catalog.closest(model, its_kind))
@@ -196,8 +198,17 @@ def explain(board: Board, model: str, kind: str | None, fields: Mapping[str, obj
 
 
 def _kind_of(board: Board, model: str) -> Kind:
-    """The first kind that knows this model."""
-    return next((kind for kind in Kind if board.catalog.resolve(model, kind) is not None), Kind.EMBEDDING)
+    """The first kind that knows this model, else the first that knows a name like it."""
+    knowing = [kind for kind in Kind if board.catalog.resolve(model, kind) is not None]
+    return next(iter(knowing or [kind for kind in Kind if board.catalog.closest(model, kind)]), Kind.EMBEDDING)
+
+
+def _kind_named(name: str) -> Kind:
+    if name not in {kind.value for kind in Kind}:
+        names = [kind.value for kind in Kind]
+        near = "".join(f"; did you mean {word!r}?" for word in get_close_matches(name, names, n=1))
+        raise ValueError(f"kind: unknown kind {name!r}{near} (known: {', '.join(names)})")
+    return Kind(name)
 
 
 def _step(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from shim._core import answers, dialects, judge, vectors
@@ -9,6 +10,7 @@ from shim._core.outcome import Judgement, Outcome
 from shim._core.plan import Slot
 from shim._core.request import Request, count_inputs, has_blank, text_of
 from shim._core.vectors_faults import SPOILT
+from shim._core.wording import mask_secrets
 from shim._run.exchange import Reply
 from shim.events import Kind, Scope, Verdict
 
@@ -19,6 +21,8 @@ MISCONFIGURED_FOR = 86_400.0
 
 _OF_ONE_ROW = frozenset({"null_vector", "zero_vector", "not_finite"})
 _NOT_JSON = (Kind.SPEECH, Kind.TRANSCRIPTION)
+_MISPLACED = frozenset({"wrong_endpoint", "html"})
+_VERSION = re.compile(r"/v\d")
 
 
 def malformed(message: str) -> Judgement:
@@ -50,7 +54,7 @@ def judge_reply(
         reply.outcome, preset=preset, now=now, known=known, expects_json=request.kind not in _NOT_JSON
     )
     if failed is not None:
-        return failed
+        return _located(failed, slot, request, known) if failed.reason in _MISPLACED else failed
     if request.kind is Kind.EMBEDDING:
         return _read_vectors(slot, request, reply.outcome.body, reader)
     if request.is_stream and request.kind not in _NOT_JSON:
@@ -60,6 +64,16 @@ def judge_reply(
         return answer
     reply.answer = answer
     return OK
+
+
+def _located(failed: Judgement, slot: Slot, request: Request, known: tuple[str, ...]) -> Judgement:
+    """With the address that was asked, without its query: a base URL is mistyped more often than a server is wrong."""
+    provider = slot.route.provider
+    base_url = provider.base_url
+    path = request.path if provider.wire in ("openai", "azure") else ""
+    hint = "" if path == "" or _VERSION.search(base_url) else "; does base_url lack /v1?"
+    asked = mask_secrets(f"(asked {base_url}{path}{hint})", known)
+    return replace(failed, message=f"{failed.message} {asked}")
 
 
 def judge_stream(slot: Slot, outcome: Outcome, event: str | None, *, now: float, known: tuple[str, ...]) -> Judgement:

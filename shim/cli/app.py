@@ -23,6 +23,8 @@ app: typer.Typer = typer.Typer(
     help="One client, several OpenAI-compatible providers: write a configuration, check it, see what it does.",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,  # plain help: paragraphs flow, flags name no type, and a pipe gets no boxes
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,  # a traceback with local variables could show a key
 )
 for _command in (init, check, explain, status, embed, demo):

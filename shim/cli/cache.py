@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from shim.embed.upkeep import Kept
 
 cache: typer.Typer = typer.Typer(
-    cls=Commands, help="Look after the vectors that datasets keep on this disk.", no_args_is_help=True
+    cls=Commands,
+    help="Look after the vectors that datasets keep on this disk.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 StoreOption = Annotated[
     Path | None, typer.Option("--store", metavar="FOLDER", help="Where stores are; else the user's cache.")
@@ -87,7 +90,9 @@ def show(name: NameArgument, store: StoreOption = None, as_json: JsonOption = Fa
         return
     out = tables.console()
     out.print(f"{one.name}: {one.about}")
-    out.print(f"{one.vectors:,} vectors of {one.width or 'unknown'} numbers, {_size(one.bytes)}, in {folder}")
+    out.print(
+        f"{tables.counted(one.vectors, 'vector')} of {one.width or 'unknown'} numbers, {_size(one.bytes)}, in {folder}"
+    )
     rows = [
         (each.route, each.model, each.space, f"{each.vectors:,}", f"{each.batches:,}", f"{each.tokens:,}")
         for each in made
@@ -109,7 +114,7 @@ def verify(name: NameArgument, store: StoreOption = None) -> None:
     if faults:
         out.print("What is damaged can be had again: `shim cache prune` the store and run the job anew.")
         raise typer.Exit(1)
-    out.print(f"{look_at(folder).vectors:,} vectors, all sound.")
+    out.print(f"{tables.counted(look_at(folder).vectors, 'vector')}, all sound.")
 
 
 @cache.command("prune")
@@ -130,7 +135,7 @@ def prune(
         raise Complaint("name the stores to remove, or say --older-than DAYS; `shim cache ls` lists them")
     out = tables.console()
     for one in chosen:
-        if yes or typer.confirm(f"Remove {one.name} ({one.vectors:,} vectors, {_size(one.bytes)})?"):
+        if yes or typer.confirm(f"Remove {one.name} ({tables.counted(one.vectors, 'vector')}, {_size(one.bytes)})?"):
             prune(one.folder)
             out.print(f"Removed {one.name}.")
     if not chosen:
@@ -148,4 +153,4 @@ def export(
 
     if out.suffix != ".parquet":
         raise Complaint(f"--out {out}: a .parquet file is written")
-    tables.console().print(f"{export(_folder(name, store), out):,} vectors written to {out}.")
+    tables.console().print(f"{tables.counted(export(_folder(name, store), out), 'vector')} written to {out}.")

@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shim.cli import tables
-from shim.cli.complaints import Complaint
+from shim.cli.complaints import Commands, Complaint
 
 if TYPE_CHECKING:
     from shim.testing.recording import Recording
 
-cassette = typer.Typer(help="Recorded answers for tests: look at them, scrub them, compare them.", no_args_is_help=True)
+cassette = typer.Typer(
+    cls=Commands,
+    help="Recorded answers for tests: look at them, scrub them, compare them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 PathsArgument = Annotated[
     list[Path] | None, typer.Argument(help="Cassettes, or folders of them.", show_default="cassettes/")
@@ -24,7 +29,8 @@ PathsArgument = Annotated[
 def _found(paths: list[Path] | None) -> list[Path]:
     """The cassettes at these places; a complaint where there is none."""
     found: list[Path] = []
-    for path in paths or [Path("cassettes")]:
+    places = paths or [Path("cassettes")]
+    for path in places:
         if path.is_dir():
             found += sorted(path.rglob("*.yaml"))
         elif path.is_file():
@@ -32,7 +38,7 @@ def _found(paths: list[Path] | None) -> list[Path]:
         else:
             raise Complaint(f"{path}: no such cassette, and no folder of them")
     if not found:
-        raise Complaint(f"{', '.join(map(str, paths or []))}: holds no cassette (*.yaml)")
+        raise Complaint(f"{', '.join(map(str, places))}: holds no cassette (*.yaml)")
     return found
 
 
@@ -69,7 +75,7 @@ def show(
         if number is None:
             cassette_view.show_all(path, metadata, recordings)
         elif number > len(recordings):
-            raise Complaint(f"{path}: has {len(recordings)} exchanges, there is no number {number}")
+            raise Complaint(f"{path}: has {tables.counted(len(recordings), 'exchange')}, there is no number {number}")
         else:
             cassette_view.show_one(recordings[number - 1])
 
@@ -105,7 +111,8 @@ def scrub(
         if not check and clean != recordings:
             storage.write(path, metadata, clean)
     verb = "found" if check else "taken out"
-    out.print(f"{len(places)} cassettes, {total} findings {verb}" if total else f"{len(places)} cassettes, no findings")
+    found = f"{tables.counted(total, 'finding')} {verb}" if total else "no findings"
+    out.print(f"{tables.counted(len(places), 'cassette')}, {found}")
     if check and total:
         raise typer.Exit(1)
 
@@ -145,4 +152,4 @@ def from_corpus(
         raise Complaint(f"{', '.join(map(str, paths))}: holds no collected answer (*.json)")
     for path in found:
         convert(path, into)
-    tables.console().print(f"{len(found)} cassettes written to {into}")
+    tables.console().print(f"{tables.counted(len(found), 'cassette')} written to {into}")

@@ -128,7 +128,7 @@ def _gist(document: Any) -> str:
         return str(document["error"].get("message", ""))
     data = document.get("data")
     if isinstance(data, list) and data and isinstance(data[0], dict) and "embedding" in data[0]:
-        return f"{len(data)} vectors"
+        return tables.counted(len(data), "vector")
     choices = document.get("choices")
     if isinstance(choices, list) and choices and isinstance(choices[0], dict):
         message = choices[0].get("message")

@@ -99,4 +99,4 @@ def _summary(lines: list[Checked]) -> str:
     tokens = sum(line.tokens for line in lines)
     verdict = "all good" if not bad else f"{bad} not good"
     left = len(lines) - asked
-    return f"{asked} checked, {verdict}{f', {left} left out' if left else ''}; {tokens} tokens spent."
+    return f"{asked} checked, {verdict}{f', {left} left out' if left else ''}; {tables.counted(tokens, 'token')} spent."

@@ -21,7 +21,14 @@ class Complaint(Exception):
 
 
 class Commands(TyperGroup):
-    """Turns what commands raise into messages, for the process and for a test runner alike."""
+    """Lists commands in whole sentences; turns what they raise into messages, for the process and for a test runner."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command; in the list of its group it is told by its whole first sentence, not by the front of it."""
+        found = super().get_command(ctx, cmd_name)
+        if found is not None and found.help and not found.short_help:
+            found.short_help = " ".join(found.help.split("\n\n")[0].split()).partition(". ")[0].removesuffix(".") + "."
+        return found
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command. Complaints, wrong configurations and missing packages end in exit code 2."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -39,7 +41,13 @@ def embed(
     limit_rows: Annotated[int | None, typer.Option(min=1, help="Embed at most so many rows in this run.")] = None,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Texts in a request, at most.")] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Requests in flight on a route, at most.")] = 8,
-    patience: Annotated[float, typer.Option(min=0, help="Seconds without progress before it gives up.")] = 300.0,
+    patience: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            help="Seconds without progress before it gives up; what a provider tells, up to an hour, is waited for.",
+        ),
+    ] = 300.0,
     store: Annotated[Path | None, typer.Option(help="Where vectors are kept; else the user's cache.")] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh/--resume", help="Begin anew instead of going on from what is kept.")
@@ -74,10 +82,11 @@ def embed(
 def _run(config: Any, file: Path, choices: dict[str, Any]) -> Any:
     from shim import OpenAI, Router
     from shim.embed import EmbeddingStoppedError, RowsFailedError, StoreFullError
+    from shim.embed.bar import WaitsTold, is_watched
 
     try:
         with OpenAI(router=Router(config)) as client:
-            return client.embed(file, **choices)
+            return client.embed(file, **choices, progress=None if is_watched() else WaitsTold(sys.stderr))
     except RowsFailedError as error:
         tables.console(stderr=True).print(str(error))
         raise typer.Exit(WITH_FAILED_ROWS) from None
@@ -102,7 +111,7 @@ def _show_estimate(estimate: Estimate, as_json: bool) -> None:
     out.print(f"Nothing was sent. Embedding this with family {estimate.family} takes:")
     facts = [
         ("rows", f"{estimate.rows:,}"),
-        ("of them bad", f"{estimate.bad:,}"),
+        ("of them bad", f"{estimate.bad:,}{_kinds(estimate.errors, ' (', ')')}"),
         ("duplicates", f"{estimate.duplicates:,}"),
         ("kept already", f"{estimate.cached:,}"),
         ("too long", f"{estimate.oversize:,}"),
@@ -111,6 +120,8 @@ def _show_estimate(estimate: Estimate, as_json: bool) -> None:
     ]
     for name, value in facts:
         out.print(f"  {name:<15} {value}")
+    for why in estimate.reasons:
+        out.print(tables.styled(f"  {tables.printable(why)}", tables.DOUBT))
     out.print()
     routes = [
         (name, f"{one.requests:,}", "unknown" if one.cost is None else f"${one.cost:,.4f}", _time(one.seconds))
@@ -119,6 +130,10 @@ def _show_estimate(estimate: Estimate, as_json: bool) -> None:
     out.print(tables.table(("all of it on route", "requests", "cost", "time"), routes, right=("requests", "cost")))
     for source in dict.fromkeys(one.price_source for one in estimate.routes.values() if one.price_source):
         out.print(tables.styled(f"Prices: {source}", tables.QUIET))
+
+
+def _kinds(errors: Mapping[str, int], before: str = ": ", after: str = "") -> str:
+    return before + ", ".join(f"{count:,} {kind}" for kind, count in errors.items()) + after if errors else ""
 
 
 def _time(seconds: float | None) -> str:
@@ -134,15 +149,20 @@ def _show_job(job: Job, path: Path | None, as_json: bool) -> None:
     money = "" if summary.cost is None else f", ${summary.cost:,.4f}"
     out.print(
         f"{summary.done:,} of {summary.rows:,} rows have their vector ({summary.cached:,} kept from before, "
-        f"{summary.duplicates:,} duplicates), in {summary.requests:,} requests and {summary.seconds:.1f} s{money}"
+        f"{tables.counted(summary.duplicates, 'duplicate')}), in {tables.counted(summary.requests, 'request')} and "
+        f"{summary.seconds:.1f} s{money}"
     )
     if len(summary.shares) > 1:
         shares = [(route, f"{share:.1%}") for route, share in summary.shares.items()]
         out.print(tables.table(("route", "share"), shares, right=("share",)))
     if summary.failed:
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in summary.errors.items())
-        out.print(tables.styled(f"{summary.failed:,} rows have none: {kinds}", tables.DOUBT))
+        out.print(
+            tables.styled(f"{tables.counted(summary.failed, 'row')} failed{_kinds(summary.errors)}", tables.DOUBT)
+        )
         _show_errors(job)
+    if summary.not_reached:
+        was = "was" if summary.not_reached == 1 else "were"
+        out.print(tables.styled(f"{tables.counted(summary.not_reached, 'row')} {was} not reached", tables.DOUBT))
     if summary.message:
         out.print(tables.styled(summary.message, tables.DOUBT))
     out.print(f"Written: {path}")

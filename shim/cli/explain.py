@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +13,7 @@ from shim.cli.complaints import Complaint
 from shim.cli.sources import ConfigOption, JsonOption, config_at
 
 if TYPE_CHECKING:
+    from shim.embed.prices import RoutePrice
     from shim.router import Explanation
 
 
@@ -55,11 +57,14 @@ def _show(plan: Explanation, router: Router, model: str) -> None:
             out.print(f"Did you mean: {', '.join(plan.suggestions)}?")
         out.print(f"Families of {router.config.source}: {families or 'none'}")
         return
-    most = f", at most {plan.most_requests} requests a call" if plan.steps else ""
+    most = f", at most {tables.counted(plan.most_requests, 'request')} a call" if plan.steps else ""
     out.print(f"{plan.kind.value} family {plan.family}, mode {plan.mode}{most}")
     out.print()
     if plan.steps:
-        out.print(tables.table(("#", "route", "keys", "ready", "$/M in", "$/M out"), _steps(plan), right=("#",)))
+        known = _known_prices(plan, router)
+        out.print(tables.table(("#", "route", "keys", "ready", "$/M in", "$/M out"), _steps(plan, known), right=("#",)))
+        for source in dict.fromkeys(price.source for price in known.values()):
+            out.print(tables.styled(f"Prices: {source}", tables.QUIET))
     else:
         out.print(tables.styled("No route can serve this call.", tables.BAD))
     if plan.skipped:
@@ -68,14 +73,27 @@ def _show(plan: Explanation, router: Router, model: str) -> None:
         out.print(tables.table(("skipped", "why"), skips))
 
 
-def _steps(plan: Explanation) -> list[tuple[tables.Cell, ...]]:
+def _known_prices(plan: Explanation, router: Router) -> dict[str, RoutePrice]:
+    """What embedding routes without a configured price cost by the table that ships, which datasets count with too."""
+    from shim.embed.prices import price_of
+
+    if plan.kind is not Kind.EMBEDDING:
+        return {}
+    config = router.config
+    routes = [route for family in config.families.values() for route in family.routes if route.price is None]
+    asked = {step.route for step in plan.steps}
+    found = {one.route: price_of(one, config.providers[one.provider]) for one in routes if one.route in asked}
+    return {name: price for name, price in found.items() if price is not None}
+
+
+def _steps(plan: Explanation, known: Mapping[str, RoutePrice]) -> list[tuple[tables.Cell, ...]]:
     return [
         (
             str(number),
             step.route + (f" (of {step.family})" if step.family != plan.family else ""),
             ", ".join(step.keys) or "none needed",
             step.note or "now",
-            _price(step.price_input),
+            _price(known[step.route].per_million if step.route in known else step.price_input),
             _price(step.price_output),
         )
         for number, step in enumerate(plan.steps, start=1)

@@ -26,7 +26,7 @@ _POLICY = """\
 # [policy]
 # mode = "sequential"        # sequential | hedged | race
 # order = "priority"         # priority | round_robin | weighted | fastest | least_busy
-# attempt_timeout = 30.0     # seconds for one attempt, body included (120 for chat)
+# attempt_timeout = 30.0     # seconds for one attempt, body included; unset: 120 for chat, 30 for embeddings
 # deadline = 600.0           # seconds for a call, all attempts and waits
 # max_retries = 2
 """

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, is_dataclass
 
@@ -12,13 +14,20 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from shim.embed.summary import counted as counted
+
 GOOD, BAD, DOUBT, QUIET = "green", "red", "yellow", "dim"
 Cell = str | Text
+UNBROKEN = 100_000
+"""Columns: wider than any table."""
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that prints text as it is: what providers say is never read as markup."""
-    return Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+    """A console that prints text as it is: what providers say is never read as markup, and into a pipe or a file no
+    line is broken (unless $COLUMNS says how wide it is)."""
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or os.environ.get("COLUMNS") else UNBROKEN
+    return Console(stderr=stderr, markup=False, highlight=False, emoji=False, width=width)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]] = (), *, right: Sequence[str] = ()) -> Table:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from datetime import datetime
+from typing import Any, TextIO
 
 from shim import roster
-from shim.events import JobProgress
+from shim.events import JobProgress, JobState
+
+WORTH_TELLING = 3.0
+"""Seconds: shorter waits come and go in any job whose provider limits its rate."""
 
 
 def is_watched() -> bool:
@@ -48,6 +52,22 @@ def _beside(progress: JobProgress) -> str:
     if progress.waiting_until is not None:
         parts.append(f"waiting: {progress.message}"[:80])
     return ", ".join(parts)
+
+
+class WaitsTold:
+    """Says once per wait, on a stream that nobody watches, that a job waits, for what and until when."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._is_told = False
+
+    def __call__(self, progress: JobProgress) -> None:
+        if progress.state is not JobState.WAITING:
+            self._is_told = False
+        elif not self._is_told and (progress.waiting_until or 0.0) - progress.at >= WORTH_TELLING:
+            self._is_told = True
+            until = datetime.fromtimestamp(progress.waiting_until or 0.0).strftime("%H:%M:%S")
+            print(f"waiting until {until}: {progress.message}", file=self._stream, flush=True)
 
 
 def bar_for(wanted: bool | Callable[[JobProgress], Any] | None, rows: int | None, family: str) -> Bar | None:

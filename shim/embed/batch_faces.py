@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from shim.embed.columns import ACCOUNT, check_into
 from shim.embed.errors import SourceError
 from shim.embed.frames import with_vectors
 from shim.embed.segments import Vectors
@@ -14,15 +15,15 @@ from shim.embed.sources import Source, open_source
 
 PIECE = 16_384
 """Rows of a window within a batch."""
-ACCOUNT = ("route", "model", "space", "call", "note", "error")
-"""What is told of each row, in columns named after that of the vectors."""
 
 
-def opened(batch: object, column: str) -> Source:
-    """The texts of a batch. Raises SourceError for another kind of batch, or one without the column."""
+def opened(batch: object, column: str, into: str) -> Source:
+    """The texts of a batch. Raises SourceError for another kind of batch, one without the column, or one where the
+    new columns would take the place of others."""
     if isinstance(batch, Mapping):
         if column not in batch:
             raise SourceError(f"the batch has no column {column!r}; it has: {', '.join(map(str, batch)) or 'none'}")
+        check_into(batch, column, into, has_account=True)
         return open_source(batch[column], None, PIECE, keep_tables=False)
     module = type(batch).__module__.split(".", 1)[0]
     if type(batch).__name__ == "RecordBatch":
@@ -34,6 +35,7 @@ def opened(batch: object, column: str) -> Source:
             f"cannot embed a batch that is a {type(batch).__name__}: pandas frames, Arrow tables and mappings of NumPy "
             "arrays are known (Ray: batch_format='pandas', 'pyarrow' or 'numpy')"
         )
+    check_into(batch, column, into, has_account=True)
     return open_source(batch, column, PIECE, keep_tables=False)
 
 

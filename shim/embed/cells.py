@@ -62,6 +62,12 @@ def look(cell: object) -> bytes | RowError:
     return encoded
 
 
+def is_null(cell: object) -> bool:
+    """Whether there is nothing in the cell: None, NaN, pandas' NA and NaT."""
+    seen = look(cell)
+    return isinstance(seen, RowError) and seen.kind is ErrorKind.NULL
+
+
 def _not_a_text(cell: object) -> RowError:
     if cell is None:
         return NULL

@@ -129,7 +129,7 @@ class BatchEmbedder:
         """The batch with its new columns: a pandas frame, an Arrow table, or a mapping of NumPy arrays, as it came."""
         from shim.embed.worker import worker_for
 
-        source = opened(batch, self._told["column"])
+        source = opened(batch, self._told["column"], self._told["into"])
         rows = source.rows if source.rows is not None else len(batch[self._told["column"]])
         embedded = worker_for(self.assignment, self._spaces).embed(source.pieces, rows)
         return joined(batch, source, self._told["into"], embedded.vectors, embedded.account)
@@ -166,7 +166,8 @@ class BatchEmbedder:
         """For Dask: a frame without rows, with the columns of `frame` (a Dask or pandas one) and the new ones."""
         empty = getattr(frame, "_meta", frame).iloc[:0]
         vectors, account = no_rows(self._told["into"], self._width, self._dtype)
-        return joined(empty, opened(empty, self._told["column"]), self._told["into"], vectors, account)
+        source = opened(empty, self._told["column"], self._told["into"])
+        return joined(empty, source, self._told["into"], vectors, account)
 
     def __repr__(self) -> str:
         told = self._told

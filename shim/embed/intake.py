@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter as Counts
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -41,6 +42,17 @@ class Tally:
     oversize: int = 0
     unique: int = 0
     tokens: int = 0
+    errors: Counts[str] = field(default_factory=Counts)
+    """Bad rows by kind."""
+    reasons: dict[str, str] = field(default_factory=dict)
+    """The first bad row of each kind."""
+
+    def is_bad(self, row: int, error: RowError) -> None:
+        """Count a bad row."""
+        kind = error.kind.value
+        self.bad += 1
+        self.errors[kind] += 1
+        self.reasons.setdefault(kind, f"row {row}: {error.message}")
 
 
 @dataclass(slots=True)
@@ -70,7 +82,8 @@ class Intake:
         window = Window(self._rows, keys, piece.table, errors)
         self._rows += len(window)
         self.tally.rows += len(window)
-        self.tally.bad += len(errors)
+        for row, error in errors.items():
+            self.tally.is_bad(window.start + row, error)
         known, refused = self._known([key for key in texts if key not in self.waiting])
         items = self._waited_for(window, texts, known)
         suspects = [item for item in items if item.key in refused]
@@ -135,7 +148,7 @@ class Intake:
                 error = failed.get(key) or self._begin(key, *texts[key], items, is_tight)
                 if error is not None:
                     window.errors[row] = failed[key] = error
-                    self.tally.bad += 1
+                    self.tally.is_bad(window.start + row, error)
                     self.tally.oversize += error.kind is ErrorKind.OVERSIZE
                     continue
                 waiting = self.waiting[key]

@@ -13,6 +13,7 @@ from typing import Any
 from shim._run.system import Clock, SystemClock
 from shim.embed import frames, plan
 from shim.embed.bar import bar_for
+from shim.embed.columns import check_into
 from shim.embed.errors import EmbeddingStoppedError, RowsFailedError, SourceError
 from shim.embed.intake import Intake
 from shim.embed.ledger import Ledger
@@ -25,7 +26,7 @@ from shim.embed.settings import OnError, Settings, settings
 from shim.embed.sinks import FileSink
 from shim.embed.sources import Source, open_source
 from shim.embed.store import Store
-from shim.embed.summary import Estimate, Summary
+from shim.embed.summary import Estimate, Summary, counted
 from shim.embed.telling import Teller
 from shim.events import JobProgress, JobState
 
@@ -83,10 +84,17 @@ class Job:
         self._is_cancelled = False
 
     def _check_out(self) -> None:
+        """Raises SourceError for what could not be written in the end."""
         if self._out is not None:
             FileSink.check(self._out)
             if isinstance(self._given, str | Path) and self._out.resolve() == Path(self._given).expanduser().resolve():
                 raise SourceError(f"out: {self._out.name} is the input itself: give another name")
+
+    def _check_columns(self) -> None:
+        if self._out is None and self._into is not None and not isinstance(self._given, str | Path):
+            check_into(self._given, self._column, self._into, has_account=False)
+        elif self._out is not None and self._out.suffix.lower() != ".npy":  # which holds the vectors alone
+            check_into(self._given, self._column, self._into or "embedding", has_account=True)
 
     # -- results
 
@@ -127,7 +135,9 @@ class Job:
     @property
     def frame(self) -> Any:
         """What was given, with the vectors in the column that `into` names."""
-        return frames.with_vectors(self._finished().source, self._into or "embedding", self.vectors)
+        into = self._into or "embedding"
+        check_into(self._given, self._column, into, has_account=False)
+        return frames.with_vectors(self._finished().source, into, self.vectors)
 
     def retry_failed(self) -> Any:
         """Go over the same input again: what has its vector is taken from the store, the rest is asked for anew.
@@ -158,6 +168,7 @@ class Job:
         """Run to the end in this thread; what the user gets of it: the job, a frame, or an estimate."""
         self.state, self.message = JobState.RUNNING, ""
         source = open_source(self._given, self._column, PIECE, keep_tables=self._out is not None and not self._dry_run)
+        self._check_columns()
         if self._dry_run:
             return self._estimate(source)
         store = self._setup.open_store()
@@ -244,7 +255,9 @@ class Job:
             raise EmbeddingStoppedError(f"{stopped.value}: {self.message}", self)
         if self._setup.settings.on_error is OnError.RAISE and run.tallies.failed:
             kinds = ", ".join(f"{count:,} {kind}" for kind, count in self.summary().errors.items())
-            raise RowsFailedError(f"{run.tallies.failed:,} rows have no vector ({kinds}): see .job.errors", self)
+            raise RowsFailedError(
+                f"{counted(run.tallies.failed, 'row')} without a vector ({kinds}): see .job.errors", self
+            )
         return self.frame if self._into is not None and self._out is None else self
 
     def _estimate(self, source: Source) -> Estimate:

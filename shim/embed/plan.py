@@ -129,6 +129,7 @@ def estimate(setup: Setup, intake: Intake, rows: int, latencies: Mapping[str, fl
         family=setup.family.name,
         rows=rows,
         bad=tally.bad,
+        errors=dict(tally.errors),
         duplicates=tally.duplicates,
         cached=tally.cached,
         oversize=tally.oversize,
@@ -140,6 +141,7 @@ def estimate(setup: Setup, intake: Intake, rows: int, latencies: Mapping[str, fl
         seconds=first.seconds,
         routes=routes,
         store=store,
+        reasons=tuple(tally.reasons.values()),
     )
 
 

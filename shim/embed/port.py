@@ -6,6 +6,7 @@ Results of both arrive in one queue, in the thread that runs the job.
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -108,7 +109,7 @@ def failure_of(error: Exception, wall: float) -> Failure | Crash:
     back_at = getattr(error, "retry_at", None)
     if not asked:
         retry_in = None if back_at is None else max(0.0, back_at - wall)
-        return Failure(Trouble.BARRED, "barred", str(error), None, retry_in, call=call.id)
+        return Failure(Trouble.BARRED, "barred", _own_words(str(error)), None, retry_in, call=call.id)
     last = asked[-1]
     back_at = last.retry_at if last.retry_at is not None else back_at
     retry_in = None if back_at is None else max(0.0, back_at - wall)
@@ -116,6 +117,13 @@ def failure_of(error: Exception, wall: float) -> Failure | Crash:
     return Failure(
         trouble, last.reason, last.message, last.status, retry_in, last.is_told, attempts=call.attempts, call=call.id
     )
+
+
+def _own_words(message: str) -> str:
+    """What the message of a call that asked nobody says of its one route: `back in 900 s (bad_key)`. The job names the
+    route itself, and that a call within it found no other is nothing to its user."""
+    told = message.partition("(last: ")[2].removesuffix(")").removeprefix("no attempt was made; ")
+    return _ROUTE_IS.sub("", told) or message
 
 
 def allowance_of(headers: Mapping[str, str]) -> Allowance:
@@ -132,6 +140,7 @@ def _whole(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdigit() else None
 
 
+_ROUTE_IS = re.compile(r"^\S+ is ")
 _LONGEST_RESET = 120.0
 """Seconds: a longer reset is of a daily allowance, or an instant; neither paces requests."""
 

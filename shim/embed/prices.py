@@ -37,5 +37,5 @@ def price_of(route: RouteConfig, provider: ProviderConfig) -> RoutePrice | None:
     if isinstance(known, dict) and route.model in known:
         return RoutePrice(float(known[route.model]), f"{table['source']}, {table['date']}")
     if provider.is_private or provider.base_url.startswith("local:"):
-        return RoutePrice(0.0, "it runs here or at a private address")
+        return RoutePrice(0.0, "nothing is paid for what runs here or at a private address")
     return None

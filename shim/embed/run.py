@@ -108,7 +108,7 @@ class Run:
         try:
             while not self._is_over():
                 self._start()
-                self._report(JobState.RUNNING)
+                self._report()
                 self._wait()
         except StoreError:
             raise  # nothing can be kept
@@ -181,9 +181,6 @@ class Run:
         if self.machine.is_idle:
             return
         wake_at = self.machine.wake_at(now)
-        waits = self.machine.waits_for(now)
-        if waits is not None:
-            self._report(JobState.WAITING)
         seconds = _TELL_EVERY if wake_at is None else min(_TELL_EVERY, max(0.0, wake_at - now))
         try:
             self._settle(self.port.arrivals.get(timeout=seconds or 1e-4))
@@ -193,11 +190,11 @@ class Run:
             if self.port.is_gone:
                 raise Cancelled from None
 
-    def _report(self, state: JobState) -> None:
+    def _report(self) -> None:
         now = self._clock.now()
         if now - self._told_at >= _TELL_EVERY:
             self._told_at = now
-            self._tell(state)
+            self._tell(JobState.RUNNING if self.machine.waits_for(now) is None else JobState.WAITING)
 
     # -- how requests ended
 

@@ -74,6 +74,15 @@ def open_source(given: object, column: str | None, size: int, *, keep_tables: bo
     return Source(Container.SEQUENCE, _length(given), _chunks(_cells(given, column), size))
 
 
+def columns_of(given: object) -> list[str]:
+    """The names of the columns of a frame, table, dataset or file; none of what has no columns."""
+    if isinstance(given, str | os.PathLike):
+        return open_file(Path(given), 1).columns
+    is_frame = type(given).__module__.split(".", 1)[0] in ("pandas", "polars")
+    names = getattr(given, "columns" if is_frame else "column_names", ())
+    return [str(name) for name in names]
+
+
 def _length(given: object) -> int | None:
     return len(given) if hasattr(given, "__len__") else None
 

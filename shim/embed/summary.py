@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -14,7 +14,14 @@ def _shown(value: Any) -> str:
         return f"{value:,}"
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_shown(one)}" for name, one in value.items()) or "none"
+    if isinstance(value, tuple):
+        return "; ".join(value)
     return "unknown" if value is None else str(value)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 row`, `2,000 rows`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 class _Report:
@@ -22,7 +29,7 @@ class _Report:
 
     def __str__(self) -> str:
         rows = [(one.name.replace("_", " "), getattr(self, one.name)) for one in fields(self)]  # type: ignore[arg-type]
-        rows = [(name, value) for name, value in rows if value != ""]
+        rows = [(name, value) for name, value in rows if value not in ("", ())]
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {_shown(value)}" for name, value in rows)
 
@@ -72,17 +79,19 @@ class RouteEstimate:
     def __str__(self) -> str:
         cost = "price unknown" if self.cost is None else f"${self.cost:,.4f} ({self.price_source})"
         time = "time unknown" if self.seconds is None else f"about {self.seconds:,.0f} s"
-        return f"{self.requests:,} requests, {cost}, {time}"
+        return f"{counted(self.requests, 'request')}, {cost}, {time}"
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class Estimate(_Report):
     """What a job would do. `to_embed` are distinct texts that the store does not have; tokens are counted where the
-    vocabulary is installed, else bounded by bytes (`tokens_are` says which)."""
+    vocabulary is installed, else bounded by bytes (`tokens_are` says which). `errors` are the bad rows by kind, and
+    `reasons` the first of each kind: its row and what is wrong with it."""
 
     family: str
     rows: int
     bad: int
+    errors: Mapping[str, int]
     duplicates: int
     cached: int
     oversize: int
@@ -94,3 +103,4 @@ class Estimate(_Report):
     seconds: float | None
     routes: Mapping[str, RouteEstimate]
     store: str
+    reasons: Sequence[str] = ()

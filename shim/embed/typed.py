@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shim.embed.cells import ErrorKind, RowError, look
+from shim.embed.cells import is_null
 from shim.embed.errors import SourceError
 
 
@@ -43,12 +43,7 @@ def _has_type(column: Any) -> bool:
 
 
 def _texts(column: Any) -> list[str | None]:
-    return [None if _is_null(cell) else _text(cell) for cell in column]
-
-
-def _is_null(cell: Any) -> bool:
-    seen = look(cell)
-    return isinstance(seen, RowError) and seen.kind is ErrorKind.NULL
+    return [None if is_null(cell) else _text(cell) for cell in column]
 
 
 def _text(cell: Any) -> str:

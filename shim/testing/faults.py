@@ -90,7 +90,15 @@ def status(
     body: bytes | None = None,
     **timing: Unpack[Timing],
 ) -> FaultProfile:
-    """An error of HTTP status `code` in OpenAI's shape, or with `body` as it is. `ValueError` for what is no status."""
+    """An error of HTTP status `code` in OpenAI's shape, or with `body` as it is.
+
+    Raises `ValueError` for what is no status, and for a success without a `body` of its own, which would be no fault.
+    """
+    if body is None and 200 <= code < 300:
+        raise ValueError(
+            f"faults.status: {code} is a success: give a `body` that is none, or a status such as 429 or 503; "
+            "what a provider answers when all is well is FakeProvider(says(...))"
+        )
     outcome = answer(code, retry_after=retry_after, message=message, body=body)
     return _profile(f"status {code}", Instead(outcome), subject, timing)
 

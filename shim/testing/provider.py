@@ -34,11 +34,15 @@ class FakeProvider:
     As a context manager, and as long as that is open, requests of any httpx or httpx2 client to `base_url` come here
     instead of to the network, from all threads. `serve` puts the same behind a real socket. `seen` are the requests in
     order. `clock` is what rests take their time from. `model` names what a configuration made from it asks for.
+    Raises `TypeError` for what is no word.
     """
 
     def __init__(
         self, *words: Word, name: str = "fake", model: str = MODEL, clock: Clock | None = None, is_served: bool = False
     ) -> None:
+        for word in words:
+            if not callable(word):
+                raise TypeError(f"FakeProvider: takes words such as says('hello') or rate_limited(30), got {word!r}")
         self.name = name
         self.model = model
         self.seen: list[Asked] = []
@@ -58,7 +62,11 @@ class FakeProvider:
         with self._lock:
             number = len(self.seen)
             self.seen.append(asked)
-        answer = self._words[min(number, len(self._words) - 1)](asked)
+        word = self._words[min(number, len(self._words) - 1)]
+        answer: object = word(asked)
+        if not isinstance(answer, Answer):
+            name = getattr(word, "__name__", "a word")
+            raise TypeError(f"FakeProvider: {name} made no answer but {type(answer).__name__}; is it {name}(...)?")
         met = self._injections.meet(self.name, self.model)
         return answer if met is None else altered(answer, met.effect)
 

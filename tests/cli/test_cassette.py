@@ -84,7 +84,7 @@ def test_show_shortens_vectors_and_reads_streams(place: Path) -> None:
         Recording(asked(), Said(0, phrase="no answer")),
     )
     _, out, _ = run("cassette", "show", str(path))
-    assert "1 vectors" in out
+    assert "1 vector" in out
     assert "5 events: it rains" in out
     assert "none" in out
     _, out, _ = run("cassette", "show", str(path), "1")
@@ -121,7 +121,7 @@ def test_scrub_check_names_what_it_finds_and_changes_nothing(dirty: Path) -> Non
         "cassettes/dirty.yaml: 1. query field key: a credential",
         "cassettes/dirty.yaml: 1. answer header set-cookie: a credential",
         "cassettes/dirty.yaml: 1. answer body: repeats a key",
-        "1 cassettes, 4 findings found",
+        "1 cassette, 4 findings found",
     ]
     assert KEY not in out
     assert dirty.read_bytes() == before
@@ -133,7 +133,7 @@ def test_scrub_takes_it_out(dirty: Path) -> None:
     assert KEY not in text
     assert "session" not in text
     code, out, _ = run("cassette", "scrub", "--check")
-    assert (code, out) == (0, "1 cassettes, no findings\n")
+    assert (code, out) == (0, "1 cassette, no findings\n")
 
 
 def test_scrub_masks_the_value_of_a_variable(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,7 +245,7 @@ def test_from_corpus_makes_a_cassette_of_each(place: Path) -> None:
         (("show", "other.yaml"), "other.yaml: has no list `interactions`"),
         (("show", "later.yaml"), "later.yaml: version 2, and this reads version 1"),
         (("show", "half.yaml"), "half.yaml: interaction 1 cannot be read (KeyError: 'response')"),
-        (("show", "good.yaml", "2"), "good.yaml: has 1 exchanges, there is no number 2"),
+        (("show", "good.yaml", "2"), "good.yaml: has 1 exchange, there is no number 2"),
         (("scrub", "good.yaml", "--secret-variable", "NOT_SET"), "--secret-variable NOT_SET: is not set"),
         (("diff", ".", "good.yaml"), "takes two cassettes, not folders"),
         (("from-corpus", "good.yaml"), "good.yaml: is no collected answer"),

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from shim.cli.complaints import BAD_USE
 from shim.cli.embed import AT_A_LIMIT, DONE, INTERRUPTED, STOPPED, WITH_FAILED_ROWS
+from shim.embed.bar import WaitsTold
+from shim.events import JobProgress, JobState
 from tests.cli.places import run
 from tests.embed.serving import Provider, failing
 from tests.support.server import Peer, Seen, Server
@@ -76,12 +82,12 @@ def test_failed_rows_have_an_exit_code_and_a_line_each(provider: Provider, texts
     provider.poison = frozenset({"row 9"})
     code, out, _ = _embed()
     assert code == WITH_FAILED_ROWS
-    assert "2 rows have none: 1 empty, 1 rejected" in out
+    assert "2 rows failed: 1 empty, 1 rejected" in out
     assert "the text is empty" in out
     assert "'$.input' is invalid" in out
     code, _, complaint = _embed("--on-error", "raise")
     assert code == WITH_FAILED_ROWS
-    assert "2 rows have no vector" in complaint
+    assert "2 rows without a vector" in complaint
 
 
 @pytest.mark.usefixtures("texts", "provider")
@@ -252,3 +258,51 @@ def test_mistakes_with_the_cache(arguments: tuple[str, ...], says: str) -> None:
     code, _, complaint = run(*arguments)
     assert code == BAD_USE
     assert says in complaint
+
+
+def test_a_dry_run_says_why_rows_are_bad(provider: Provider, place: Path) -> None:
+    pq.write_table(pa.table({"id": [None, 7, 8]}), place / "in.parquet")
+    code, out, _ = run("embed", "in.parquet", "--column", "id", "--dry-run")
+    assert code == DONE
+    assert "of them bad     3 (1 null, 2 rejected)" in out
+    assert "row 1: the cell is no text but int (7): convert the column to texts" in " ".join(out.split())
+    estimate = json.loads(run("embed", "in.parquet", "--column", "id", "--dry-run", "--json")[1])
+    assert estimate["errors"] == {"null": 1, "rejected": 2}
+
+
+@pytest.mark.usefixtures("texts")
+def test_what_a_limit_left_is_told_apart_from_what_failed(provider: Provider, place: Path) -> None:
+    (place / "in.csv").write_text("body\n" + '""\n' + "".join(f"row {row}\n" for row in range(99)))
+    _, out, _ = _embed("--limit-rows", "20")
+    assert "1 row failed: 1 empty" in out
+    assert "79 rows were not reached" in out
+    assert "in 1 request and" in " ".join(out.split())
+
+
+def test_a_wait_is_told_once_where_nobody_watches() -> None:
+    told = io.StringIO()
+    say = WaitsTold(told)
+    for state, left in (
+        ("running", None),
+        ("waiting", 1.0),
+        ("waiting", 60.0),
+        ("waiting", 59.0),
+        ("running", None),
+        ("waiting", 9.0),
+    ):
+        say(_progress(JobState(state), left))
+    assert [line.partition(": ")[2] for line in told.getvalue().splitlines()] == ["a/m-a: slow down"] * 2
+    assert told.getvalue().startswith("waiting until ")
+
+
+def _progress(state: JobState, left: float | None) -> JobProgress:
+    given: dict[str, Any] = dict.fromkeys([one.name for one in fields(JobProgress)], 0)
+    return JobProgress(
+        **{
+            **given,
+            "state": state,
+            "message": "a/m-a: slow down",
+            "at": 1e9,
+            "waiting_until": None if left is None else 1e9 + left,
+        }
+    )

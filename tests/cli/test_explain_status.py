@@ -37,6 +37,22 @@ breaker = { failures = 9 }
 """
 
 
+def test_explain_shows_the_price_that_ships_with_its_date(monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    (place / "shim.toml").write_text(
+        "[providers.openai]\n[families.text-embedding-3-small]\n"
+        "[families.text-embedding-3-large]\n"
+        'routes = [{ provider = "openai", model = "text-embedding-3-large", price = { input = 9.5 } }]\n'
+    )
+    _, out, _ = run("explain", "text-embedding-3-small")
+    assert "0.02" in out
+    assert "Prices: genai-prices" in out
+    assert "2026-" in out
+    _, out, _ = run("explain", "text-embedding-3-large")
+    assert "9.5" in out
+    assert "Prices" not in out
+
+
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch, place: Path) -> Path:
     monkeypatch.setenv("ONE_KEY", SECRET)

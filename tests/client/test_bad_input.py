@@ -179,8 +179,28 @@ async def test_a_name_that_does_not_resolve_is_a_connection_error(face: Face) ->
 async def test_a_wrong_path_in_the_url_is_told(face: Face, serve: Serve) -> None:
     server = serve(answers.fails(404, b"404 page not found", [("content-type", "text/plain")]))
     client = face.client(configuration("chat", server))
-    with pytest.raises(openai.NotFoundError, match="404"):
+    with pytest.raises(openai.NotFoundError, match=r"404 page not found \(asked http://127.*/v1/chat/completions\)"):
         await out(client.chat.completions.create(model=MODEL, messages=HELLO))
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (404, {"detail": "Not Found"}),
+        (404, b""),
+        (404, b"<html>404</html>"),
+        (200, b"<!doctype html><title>Hi</title>"),
+    ],
+    ids=["FastAPI", "nothing", "a page", "a page as an answer"],
+)
+async def test_a_base_url_without_its_version_is_asked_about(plain: Face, serve: Serve, status: int, body: Any) -> None:
+    written = {"base_url": f"http://127.0.0.1:{serve(answers.fails(status, body)).port}/api", "query": {"team": "nlp"}}
+    client = plain.client(config(written))
+    with pytest.raises(openai.APIError) as caught:
+        await out(client.chat.completions.create(model="fam", messages=HELLO))
+    (one,) = caught.value.attempts[:1]  # type: ignore[attr-defined]
+    assert one.message.endswith(f"(asked {written['base_url']}/chat/completions; does base_url lack /v1?)")
+    assert one.reason == ("wrong_endpoint" if status == 404 else "html")
 
 
 # -- bodies through the HTTP clients of a router

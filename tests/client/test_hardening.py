@@ -254,3 +254,10 @@ def test_explain_finds_the_kind_by_itself(serve: Serve) -> None:
     client = Face(False, "httpx2").client(configuration("chat", serve(answers.says())))
     assert client.router.explain(MODEL).kind is shim.Kind.CHAT
     client.close()
+
+
+def test_explain_knows_the_nearest_name_of_any_kind(serve: Serve) -> None:
+    router = shim.Router(configuration("chat", serve(answers.chat())))
+    assert str(router.explain("fum")).endswith("belongs to no chat family: it passes through; nearest: fam")
+    with pytest.raises(ValueError, match=r"unknown kind 'embeddings'; did you mean 'embedding'\? \(known: embedding, "):
+        router.explain("fam", kind="embeddings")

@@ -107,9 +107,30 @@ BARE = [
 def test_a_status_alone_has_a_verdict(
     status: int, verdict: Verdict, scope: Scope, reason: str, cooldown: float | None, counts: bool, body: object
 ) -> None:
+    if (status, body) == (404, b""):
+        reason, cooldown = "wrong_endpoint", BAD_KEY  # nothing that would tell of a model
     judged = _judge(status, body)
     assert (judged.verdict, judged.scope, judged.reason) == (verdict, scope, reason)
     assert (judged.cooldown, judged.counts, judged.told) == (cooldown, counts, False)
+
+
+NO_SUCH_PATH = [
+    ("FastAPI", {"detail": "Not Found"}),
+    ("Spring", {"timestamp": 1, "status": 404, "error": "Not Found", "path": "/embeddings"}),
+    ("llama.cpp", {"error": {"code": 404, "message": "File Not Found", "type": "not_found_error"}}),
+    ("Go", b"404 page not found\n"),
+    ("Express", b"<!DOCTYPE html><html><head><title>Error</title></head><pre>Cannot POST /embeddings</pre></html>"),
+    ("nginx", b"<html><head><title>404 Not Found</title></head></html>"),
+    ("Kong", {"message": "no Route matched with those values"}),
+    ("nobody", b""),
+]
+
+
+@pytest.mark.parametrize("body", [row[1] for row in NO_SUCH_PATH], ids=[row[0] for row in NO_SUCH_PATH])
+def test_a_path_that_is_not_there_says_nothing_of_a_model(body: object) -> None:
+    judged = _judge(404, body)
+    assert (judged.verdict, judged.scope, judged.reason) == (BROKEN, Scope.MODEL, "wrong_endpoint")
+    assert judged.cooldown == BAD_KEY
 
 
 # name, preset, status, body, verdict, scope, reason

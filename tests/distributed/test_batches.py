@@ -377,3 +377,17 @@ def test_requests_keep_to_their_seconds(embedder: Made, server: Server, monkeypa
 def _embed_in_child(embed: BatchEmbedder, of_the_parent: Worker) -> None:
     assert worker_for(embed.assignment) is not of_the_parent, "its index must not be used on both sides of a fork"
     assert embed(_frame(["one", "two"]))["embedding_error"].isna().all()
+
+
+@pytest.mark.parametrize("into", ["id", "text", "told"])
+@pytest.mark.parametrize(
+    "given",
+    [lambda frame: frame, _arrow, lambda frame: {name: frame[name].to_numpy() for name in frame}],
+    ids=["pandas", "Arrow", "arrays"],
+)
+def test_no_column_of_a_batch_is_lost(embedder: Made, given: Any, into: str) -> None:
+    batch = given(_frame(["one", "two"]).assign(told_error=["a", "b"]))
+    with pytest.raises(SourceError, match=r"give another name|drop that column"):
+        embedder(into=into)(batch)
+    again = embedder(into="v")(embedder(into="v")(batch))
+    assert len(again["v"]) == 2

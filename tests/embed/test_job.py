@@ -225,6 +225,17 @@ def test_a_dead_provider_raises_and_says_how_little_is_done(embed: Embed, provid
     assert np.isnan(caught.value.job.vectors).all()
 
 
+def test_an_expired_key_is_told_in_the_words_of_its_route(embed: Embed, provider: Provider, server: Server) -> None:
+    """Also where other batches met the cooldown that the first had brought: no call inside tells of its own end."""
+    provider.faults = [failing(1.0, 401)]
+    for _ in range(2):
+        with pytest.raises(
+            EmbeddingStoppedError, match=r"a/m-a: (?:back in 9\d\d s \(bad_key: )?boom\)?; 0 of"
+        ) as caught:
+            embed(config(server), [f"row {number}" for number in range(50)], batch_size=5, patience=0.3)
+        assert "All providers" not in str(caught.value)
+
+
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("policy", [{}, {"when_exhausted": "wait", "max_retries": 2}], ids=["fail", "wait"])
 def test_a_provider_that_never_says_when_it_is_back_is_left_after_the_jobs_own_patience(
@@ -266,7 +277,7 @@ def test_too_many_failed_rows_stop_the_job(embed: Embed, server: Server) -> None
 
 
 def test_failed_rows_raise_when_asked_and_all_is_kept(embed: Embed, server: Server) -> None:
-    with pytest.raises(RowsFailedError, match=r"1 rows have no vector \(1 null\)") as caught:
+    with pytest.raises(RowsFailedError, match=r"1 row without a vector \(1 null\)") as caught:
         embed(config(server), ["a", None, "b"], on_error="raise")
     assert caught.value.job.summary().done == 2
 
@@ -417,6 +428,21 @@ def test_progress_is_told_to_a_callback_and_to_observers(server: Server, tmp_pat
     assert (last.rows, last.done, last.failed, last.duplicates) == (3, 2, 1, 1)
     assert last.shares == {"a/m-a": 1}
     assert [event.call.mode for event in seen if isinstance(event, CallFinished)] == ["job"]
+
+
+def test_a_job_that_waits_says_so_and_until_when(provider: Provider, server: Server, tmp_path: Path) -> None:
+    told: list[JobProgress] = []
+
+    def busy(one: Provider, request: Seen, peer: Peer) -> bool:
+        return not told[-1].waiting_until and rate_limited(1.0, "700")(one, request, peer)
+
+    provider.faults = [busy]
+    with shim.OpenAI(router=config(server)) as client:
+        client.embed(["a"], store=tmp_path, progress=told.append)
+    waiting = [one for one in told if one.state is JobState.WAITING]
+    assert waiting
+    assert "slow down" in waiting[0].message
+    assert 0 < (waiting[0].waiting_until or 0.0) - waiting[0].at <= 0.7
 
 
 def test_a_callback_that_raises_never_breaks_a_job(

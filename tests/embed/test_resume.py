@@ -34,6 +34,7 @@ from shim.embed.sources import open_source
 from shim.embed.store import Store
 from shim.embed.tokens import Counter as Tokens
 from shim.embed.trouble import Failure, Trouble
+from shim.testing import FakeClock
 from tests.embed.serving import Provider, config, expected
 from tests.support.server import Peer, Seen, Server
 
@@ -107,27 +108,12 @@ def _kept(folder: Path) -> set[str]:
 # -- any order of failures, retries, splits and resumes
 
 
-class Time:
-    """A clock that a wait moves."""
-
-    def __init__(self) -> None:
-        self.at = 0.0
+class Time(FakeClock):
+    """A clock that a look moves a little."""
 
     def now(self) -> float:
-        self.at += 0.01
-        return self.at
-
-    def wall(self) -> float:
-        return self.at
-
-    def jitter(self) -> float:
-        return 0.5
-
-    def wait(self, seconds: float) -> None:
-        self.at += seconds
-
-    async def async_wait(self, seconds: float) -> None:
-        self.at += seconds
+        self.advance(0.01)
+        return super().now()
 
 
 class Arrivals:
@@ -192,7 +178,7 @@ class ScriptedPort:
 
 def _run(texts: list[Any], folder: Path, script: list[str], poison: set[str], asked: Counter[str]) -> Any:
     """One run over the store: its rows, or None where it crashed."""
-    time = Time()
+    time = Time(at=0.0)
     with Store(folder, SPACE) as store:
         intake = Intake(SPACE, Measure(Tokens(is_exact=False), None, 1e9, is_counted=False), store)
         lanes = [Lane(f"{name}/m", tier, 1.0, Limits(inputs), 3) for name, tier, inputs in (("a", 1, 5), ("b", 2, 3))]

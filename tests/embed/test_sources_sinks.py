@@ -453,3 +453,68 @@ def test_a_file_that_cannot_be_finished_leaves_nothing_half(
             client.embed(["a"], out=tmp_path / "x.npy")
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
     assert client.embed(["a"], out=tmp_path / "x.npy").summary().cached == 1
+
+
+# -- columns that are there already
+
+_VECTORS = [[0.5, 0.25], None, [0.5, 0.25], [0.5, 0.25], [0.5, 0.25]]
+FRAMES: dict[str, Callable[[dict[str, Any]], Any]] = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "Arrow": pa.table}
+
+
+@pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES.keys())
+@pytest.mark.parametrize(
+    ("into", "cells", "says"),
+    [
+        pytest.param("id", list(range(5)), "there is a column 'id' already", id="numbers"),
+        pytest.param("title", list("abcde"), "give another name than 'title', or drop", id="words"),
+        pytest.param("tokens", [[1, 2]] * 5, "there is a column 'tokens' already", id="lists of whole numbers"),
+        pytest.param("text", None, "'text' is the column of texts itself", id="the texts"),
+    ],
+)
+def test_no_column_of_the_users_is_lost(
+    client: shim.OpenAI, make: Callable[[dict[str, Any]], Any], into: str, cells: Any, says: str
+) -> None:
+    frame = make({"text": TEXTS, **({} if cells is None else {into: cells})})
+    with pytest.raises(SourceError) as caught:
+        client.embed(frame, column="text", into=into)
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES.keys())
+def test_a_cell_may_be_run_again(client: shim.OpenAI, make: Callable[[dict[str, Any]], Any]) -> None:
+    frame = client.embed(make({"text": TEXTS}), column="text", into="v")
+    frame = client.embed(frame, column="text", into="v")
+    assert [list(map(float, row)) if row is not None else None for row in _listed(frame["v"])] == _right(TEXTS)
+    assert client.embed(make({"text": TEXTS, "v": [None] * 5}), column="text", into="v") is not None
+
+
+def _listed(column: Any) -> list[Any]:
+    return column.to_pylist() if hasattr(column, "to_pylist") else list(column)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".jsonl", ".arrow"])
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        pytest.param({"v": list("abcde")}, "there is a column 'v' already", id="words"),
+        pytest.param({"v": _VECTORS}, "there is a column 'v' already", id="vectors that someone else made"),
+        pytest.param({"v_model": list("abcde")}, "a column 'v' brings 'v_route'", id="what is told of each vector"),
+    ],
+)
+def test_no_column_of_a_file_is_lost(
+    client: shim.OpenAI, tmp_path: Path, suffix: str, columns: dict[str, Any], says: str
+) -> None:
+    given = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"text": TEXTS, **columns}), given)
+    with pytest.raises(SourceError) as caught:
+        client.embed(given, column="text", out=tmp_path / f"out{suffix}", into="v")
+    assert says in str(caught.value)
+    client.embed(given, column="text", out=tmp_path / "out.npy", into="v")  # which holds vectors alone
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".jsonl", ".arrow"])
+def test_a_file_that_a_job_wrote_may_be_embedded_again(client: shim.OpenAI, tmp_path: Path, suffix: str) -> None:
+    first, second = tmp_path / f"one{suffix}", tmp_path / "two.parquet"
+    client.embed(TABLE, column="text", out=first, into="v")
+    client.embed(first, column="text", out=second, into="v")
+    assert pq.read_table(second).column_names[:3] == ["id", "text", "v"]

@@ -188,6 +188,9 @@ def test_explain_says_who_and_why_not(shell: Any, client: shim.OpenAI) -> None:
     plan = run(shell, "%shim explain fast -r client")
 
     assert "1. sick/a (back in 20 s: rate_limit)" in repr(plan)
+    assert "belongs to no chat family: it passes through; nearest: fast" in repr(
+        run(shell, "%shim explain fats -r client")
+    )
     assert "well/b" in plan._repr_html_()
 
 
@@ -211,6 +214,9 @@ def test_the_switches(shell: Any, client: shim.OpenAI) -> None:
     run(shell, "%shim pin well/b -r client")
     assert [route.is_pinned for route in router.status().routes] == [False, True, False]
     run(shell, "%shim unpin -r client")
+    run(shell, "%shim pin fast well -r client")
+    assert [route.is_pinned for route in router.status().routes] == [False, True, False]
+    run(shell, "%shim unpin -r client")
     assert not any(route.is_pinned for route in router.status().routes)
     ask(client)
     assert router.status().providers[0].keys[0].ready_in > 0
@@ -226,6 +232,7 @@ def test_the_configuration_without_its_keys(shell: Any, client: shim.OpenAI) -> 
     shown = run(shell, "%shim config -r client")
 
     assert "key1" in repr(shown)
+    assert "state" in repr(shown).splitlines()[-len(client.router.config.providers) - 1]  # type: ignore[union-attr]
     assert KEY not in repr(shown) + shown._repr_html_()
 
 
@@ -237,7 +244,9 @@ def test_the_configuration_without_its_keys(shell: Any, client: shim.OpenAI) -> 
         ("%shim attempts none -r client", "must be at least 1, is 'none'"),
         ("%shim off -r client", "say which route"),
         ("%shim off nobody -r client", "no route or provider 'nobody'"),
-        ("%shim pin well -r client", "well stands in several families: say --family, one of fast, other"),
+        ("%shim pin well -r client", "well stands in several families: say which before it, one of fast, other"),
+        ("%shim pin fast well/b sick/a -r client", "one route at a time: %shim pin [FAMILY] ROUTE, not fast well/b"),
+        ("%shim pin fast -r client", "fast is a family: say the route as well, as `%shim pin fast provider/model`"),
         ("%shim pin nobody -r client", "has no route or provider 'nobody'"),
         ("%shim unpin nobody -r client", "no family 'nobody'"),
         ("%shim rehearse well -r client", "say a route or provider and a fault"),
@@ -338,6 +347,7 @@ def test_embed_says_which_column(shell: Any, capsys: pytest.CaptureFixture[str])
 
     assert "say --column: which of a, b holds the texts" in refused(shell, capsys, "%embed frame")
     assert "frame has no column 'c'; it has a, b" in refused(shell, capsys, "%embed frame --column c")
+    assert "there is a column 'b' already" in refused(shell, capsys, "%embed frame --column a --into b")
 
 
 # -- loops

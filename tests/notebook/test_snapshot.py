@@ -13,7 +13,7 @@ import pytest
 from notebook_ext import calls, jobs, render, words
 from notebook_ext.model import RouteView, Snapshot
 from shim.events import BreakerState, CallFinished, Ending, JobState, Purpose, Verdict
-from shim.router import ProviderStatus, RouteStatus, Status
+from shim.router import ProviderStatus, RouteStatus, SpaceStatus, Status
 from tests.notebook import scene
 from tests.notebook.scene import NOW, attempt, call, failure, finished
 
@@ -143,6 +143,21 @@ def test_which_vector_space_a_route_is_in() -> None:
     assert "1024 dimensions" in made.families[0].about
     assert "calls never leave this family" in made.families[0].about
     assert [one.space for one in made.families[1].routes] == ["", "", ""]
+
+
+def test_a_route_is_compared_when_it_is_in_any_of_the_spaces() -> None:
+    lab, together, other = "https://lab.example/v1 bge-m3", "https://together.example/v1 BAAI/bge-m3", "https://x/v1 m"
+    spaces = (
+        SpaceStatus("bge-m3 native any", lab, {lab: 0.0}, "0"),
+        SpaceStatus("bge-m3 native document", together, {together: 0.0, lab: 0.01}, "1"),
+        SpaceStatus("bge-m3 x native any", other, {other: 0.0}, "2"),  # of a family of a longer name
+    )
+
+    assert [one.space for one in scene.snapshot(spaces=spaces).families[0].routes] == [
+        "sets the space for any, same space (0.010) for document",
+        "sets the space for document",
+        "not compared yet",
+    ]
 
 
 def test_is_it_me_my_quota_or_them() -> None:

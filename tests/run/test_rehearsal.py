@@ -9,29 +9,10 @@ import pytest
 
 from shim import AllProvidersFailedError, Attempt, BreakerState, Router, attempts
 from shim.events import AttemptFinished, BreakerChanged, Event, Switched
+from shim.testing import FakeClock
 from tests.support import answers
 from tests.support.faces import HELLO, MODEL, Face, configuration, out
 from tests.support.fixtures import Serve
-
-
-class FakeClock:
-    """Moved by hand and by waiting."""
-
-    seconds = 1000.0
-
-    def now(self) -> float:
-        return self.seconds
-
-    wall = now
-
-    def jitter(self) -> float:
-        return 0.5
-
-    def wait(self, seconds: float) -> None:
-        self.seconds += seconds
-
-    async def async_wait(self, seconds: float) -> None:
-        self.seconds += seconds
 
 
 @pytest.fixture
@@ -96,7 +77,7 @@ async def test_a_breaker_opens_recovers_and_is_as_before(plain: Face, router: Ro
         assert told(await ask(client))[0] == ("a", "server_error", True)
         assert router.status().routes[0].breaker is BreakerState.OPEN
         assert told(await ask(client)) == [("b", "ok", False)]
-        clock.seconds += 11
+        clock.advance(11)
         assert told(await ask(client)) == [("a", "ok", False)], "the third attempt asks the provider: it is a real one"
         assert router.status().routes[0].breaker is BreakerState.CLOSED
 
@@ -166,7 +147,7 @@ async def test_it_ends_when_its_seconds_are_over(plain: Face, router: Router, cl
     assert all(one.is_rehearsal for one in caught.value.attempts)
     assert "rehearsal of HTTP 503" in str(caught.value)
 
-    clock.seconds += 60
+    clock.advance(60)
     assert router.rehearsals == ()
     assert not rehearsal.is_under_way
     assert told(await ask(client)) == [("a", "ok", False)]

@@ -30,6 +30,7 @@ from shim._run.flight import Flight, Options
 from shim._run.reference_files import Space
 from shim._run.references import References
 from shim.events import Kind, Scope, Verdict
+from shim.testing import FakeClock
 from tests.support import answers
 from tests.support.answers import vector
 from tests.support.faces import FAMILY, MODEL, Face, configuration
@@ -397,28 +398,6 @@ def test_the_disk_is_not_touched_with_the_lock_held(
 # -- checks under way
 
 
-class Clock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.at = 1000.0
-
-    def now(self) -> float:
-        return self.at
-
-    def wall(self) -> float:
-        return self.at
-
-    def jitter(self) -> float:
-        return 0.5
-
-    def wait(self, seconds: float) -> None:
-        self.at += seconds
-
-    async def async_wait(self, seconds: float) -> None:
-        self.at += seconds
-
-
 def unsent(*_: object) -> Any:
     raise AssertionError("nothing is to be sent")
 
@@ -427,7 +406,7 @@ class Desk:
     """A board of two routes and the screenings that calls do on it, step by step."""
 
     def __init__(self) -> None:
-        self.clock = Clock()
+        self.clock = FakeClock()
         config = configuration("embedding", "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1", policy=CHECKED)
         self.board: Board = shim.Router(config, clock=self.clock)._board
 
@@ -436,7 +415,7 @@ class Desk:
 
     def screening(self, route: int = 0, seconds: float = 30.0) -> Generator[Any, Any, Any]:
         probing = screening.Probing(
-            self.board, self.slots()[route], self._request(), self.clock.at + seconds, 5.0, unsent, unsent
+            self.board, self.slots()[route], self._request(), self.clock.now() + seconds, 5.0, unsent, unsent
         )
         return screening.screen(probing)
 
@@ -452,10 +431,10 @@ def test_another_call_waits_for_a_third_of_its_time_and_then_goes_elsewhere() ->
     desk = Desk()
     busy = desk.screening()
     assert isinstance(next(busy), Together)
-    started, send = desk.clock.at, cast("Any", unsent)
+    started, send = desk.clock.now(), cast("Any", unsent)
     judgement = sync.carry_out(desk.screening(seconds=30.0), send, desk.clock)
     assert isinstance(judgement, Judgement)
-    assert desk.clock.at - started == pytest.approx(10.0, abs=0.1)
+    assert desk.clock.now() - started == pytest.approx(10.0, abs=0.1)
     assert (judgement.verdict, judgement.scope) == (Verdict.TRANSIENT, Scope.REQUEST)
     assert (judgement.reason, judgement.counts, judgement.cooldown) == ("space check under way", False, None)
     busy.close()
@@ -503,7 +482,7 @@ def script(ended: list[str]) -> Generator[Exchange | Together | Pause, object, A
         ended.append("closed")
 
 
-class Interrupted(Clock):
+class Interrupted(FakeClock):
     def wait(self, seconds: float) -> None:
         raise KeyboardInterrupt
 

@@ -256,3 +256,10 @@ def test_an_unknown_timing_is_refused() -> None:
 def test_what_can_never_be_met_is_refused(word: Callable[[], FaultProfile], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         word()
+
+
+@pytest.mark.parametrize("code", [200, 204])
+def test_a_success_is_no_fault(code: int) -> None:
+    with pytest.raises(ValueError, match=f"faults.status: {code} is a success: give a `body`"):
+        faults.status("a", code)
+    assert faults.status("a", 200, body=b"{}").name == f"status {200}"

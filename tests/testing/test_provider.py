@@ -211,3 +211,15 @@ def test_a_word_is_a_function_of_the_request(word: Word) -> None:
     answer = word(Asked("POST", "https://a.invalid/v1/embeddings", {}, b'{"input": "a", "model": "m"}'))
     assert isinstance(answer, Answer)
     assert "FakeProvider 'a' at https://a.invalid/v1: 0 requests seen" in repr(FakeProvider(name="a"))
+
+
+@pytest.mark.parametrize("word", ["hello", 429, {"choices": []}, None], ids=repr)
+def test_what_is_no_word_is_refused(word: Any) -> None:
+    with pytest.raises(TypeError, match=r"takes words such as says\('hello'\) or rate_limited\(30\), got"):
+        FakeProvider(says(), word)
+
+
+def test_a_maker_of_words_is_no_word() -> None:
+    asked = Asked("POST", "https://a.invalid/v1/embeddings", {}, b'{"input": "a", "model": "m"}')
+    with pytest.raises(TypeError, match=r"says made no answer but function; is it says\(\.\.\.\)\?"):
+        FakeProvider(says)(asked)  # type: ignore[arg-type]

@@ -1,0 +1,5 @@
+"""`python -m shim`: the command line."""
+
+from shim.cli import main
+
+main()
