@@ -16,9 +16,12 @@ SUSPECT_AFTER = 2
 GIVE_UP_AFTER = 5
 """Failures of a single text, with others succeeding meanwhile, after which it is left as an error row."""
 SURE_AFTER = 2
-"""The same for one that was found by halving, unless it gets a 500: one in twenty of those may be the server's own."""
+"""The same for one that was found by halving and gets no vector, zeros or what is not finite: no glitch does that."""
+CRASHED_AFTER = 4
+"""The same for one that looks like an outage each time: every try may cost a breaker's cooldown."""
 HALVE_AFTER = 3
 """Failures of a batch, with answers and nobody served meanwhile, after which it is halved to see if a part goes."""
+_NO_VECTOR = frozenset({"null_vector", "zero_vector", "not_finite", "implausible"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,8 @@ def is_at_fault(batch: Batch, failure: Failure, before: float | None, scene: Sce
 def _tries_of(batch: Batch, failure: Failure) -> int:
     """How many failures it takes to put them down to the batch."""
     is_spoilt, is_down = failure.trouble is Trouble.SPOILT, is_outage(failure.status)
-    if len(batch.items) == 1:
-        return SURE_AFTER if batch.is_suspect and (is_spoilt or is_down) else GIVE_UP_AFTER
-    return 1 if batch.is_suspect and (is_spoilt or not is_down) else SUSPECT_AFTER
+    if len(batch.items) > 1:
+        return 1 if batch.is_suspect and (is_spoilt or not is_down) else SUSPECT_AFTER
+    if batch.is_suspect and failure.reason in _NO_VECTOR:
+        return SURE_AFTER
+    return CRASHED_AFTER if batch.is_suspect and is_down and not is_spoilt else GIVE_UP_AFTER
