@@ -15,7 +15,7 @@ from shim._http import in_process, intake
 from shim._http.flavour import Flavour
 from shim._http.live import Live
 from shim._http.pools import Pools
-from shim._http.sockets import shut, sweep
+from shim._http.sockets import end_late, shut, sweep
 from shim._http.stand_in import StandIn
 from shim._run.exchange import Exchange, Reply, during
 from shim._run.flight import Flight
@@ -131,6 +131,8 @@ class SyncSender(_Sender):
                     response.close()
                 watch.stop()
                 release()
+                if client.is_closed:
+                    end_late(client)
             if reply is not None and self._is_aborted(exchange):
                 self.close(reply)
 

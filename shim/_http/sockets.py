@@ -70,6 +70,14 @@ def end_all(client: Any) -> None:
             pool._requests.clear()
 
 
+def end_late(client: Any) -> None:
+    """Close what an exchange gave back to the pool of a sync client that another thread has closed meanwhile."""
+    with contextlib.suppress(Exception):
+        for transport in (client._transport, *client._mounts.values()):
+            if transport is not None:
+                transport.close()
+
+
 def _close_under(connection: Any) -> None:
     """Close the socket itself: the transport could only ask its loop, which is closed."""
     transport = _transport_of(connection)

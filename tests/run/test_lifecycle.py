@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import httpx
+import httpx2
 import openai
 import pytest
 
@@ -333,4 +335,26 @@ def test_servers_of_these_tests_count_connections(serve: Serve) -> None:
     ask(client)
     assert server.open == 1
     client.close()
+    assert server.wait_for_closed()
+
+
+@pytest.mark.parametrize("library", [httpx2, httpx], ids=["httpx2", "httpx"])
+def test_a_client_that_is_closed_during_a_call_leaves_no_connection(serve: Serve, library: Any) -> None:
+    """As with a loser of a race, which ends after the call that it belonged to."""
+    asked, closed = threading.Event(), threading.Event()
+
+    def script(request: Seen, peer: Peer) -> None:
+        asked.set()
+        assert closed.wait(PATIENCE)
+        peer.answer(200, answers.chat())
+
+    server = serve(script)
+    http = library.Client()
+    client = shim.OpenAI(router=configuration("chat", server), http_client=http)
+    with ThreadPoolExecutor(1) as threads:
+        answer = threads.submit(ask, client)
+        assert asked.wait(PATIENCE)
+        http._state = type(http._state).CLOSED  # the moment between the pool's closing and the answer's coming
+        closed.set()
+        answer.result()
     assert server.wait_for_closed()
