@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -18,7 +18,7 @@ from shim.events import Attempt, Call, CallFinished, CallStarted, Ending, Event,
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
-    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.metrics import Histogram, MeterProvider
     from opentelemetry.trace import TracerProvider
 
     from shim.router import Router
@@ -109,24 +109,13 @@ class Telemetry:
         version = str(sys.modules["shim"].__version__)
         self._tracer = trace.get_tracer("shim", version, tracer_provider)
         meter = metrics.get_meter("shim", version, meter_provider)
-        self._attempts = meter.create_histogram(
-            "gen_ai.client.operation.duration",
-            "s",
-            "GenAI operation duration.",
-            explicit_bucket_boundaries_advisory=_SECONDS,
-        )
-        self._tokens = meter.create_histogram(
-            "gen_ai.client.token.usage",
-            "{token}",
-            "Number of input and output tokens used.",
-            explicit_bucket_boundaries_advisory=_TOKENS,
-        )
-        self._calls = meter.create_histogram(
-            "shim.call.duration",
-            "s",
-            "Duration of a call with all its attempts and waits.",
-            explicit_bucket_boundaries_advisory=_SECONDS,
-        )
+
+        def histogram(name: str, unit: str, told: str, bounds: Sequence[float]) -> Histogram:
+            return meter.create_histogram(name, unit, told, explicit_bucket_boundaries_advisory=bounds)
+
+        self._attempts = histogram("gen_ai.client.operation.duration", "s", "GenAI operation duration.", _SECONDS)
+        self._tokens = histogram("gen_ai.client.token.usage", "{token}", "Input and output tokens used.", _TOKENS)
+        self._calls = histogram("shim.call.duration", "s", "Duration of a call, its waits included.", _SECONDS)
 
     def __call__(self, event: Event, /) -> None:
         if isinstance(event, CallStarted):

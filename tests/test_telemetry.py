@@ -185,6 +185,45 @@ async def test_a_call_that_failed_is_an_error(
     assert [point.attributes["error.type"] for point in told.points(CALLS)] == [ending]
 
 
+async def test_a_call_that_was_cancelled_is_no_error(serve: Serve, told: Told) -> None:
+    server = serve(answers.hangs())
+    async with shim.AsyncOpenAI(router=told.watch(configuration("chat", server))) as client:
+        task = asyncio.ensure_future(ask(client))
+        assert await asyncio.to_thread(server.wait_for_requests, 1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    (call,), (one,) = told.calls, told.attempts
+    assert of(call, "shim.ending", "error.type") == ["cancelled", None]
+    assert of(one, "shim.verdict", "error.type") == ["cancelled", None]
+    assert {span.status.status_code for span in (call, one)} == {StatusCode.UNSET}
+
+
+PROVIDERS = {
+    "openai": "openai",
+    "azure": "azure.ai.openai",
+    "gemini": "gcp.gemini",
+    "mistral": "mistral_ai",
+    "xai": "x_ai",
+    "together": "together",
+    "": "lab",
+}
+
+
+@pytest.mark.parametrize(("preset", "expected"), PROVIDERS.items(), ids=[name or "none" for name in PROVIDERS])
+def test_providers_are_called_as_the_conventions_call_them(
+    serve: Serve, told: Told, preset: str, expected: str
+) -> None:
+    lab = {"base_url": serve(answers.says()).base_url, "api_key": "key-of-lab-0123456789"}
+    families = {"fam": {"kind": "chat", "routes": ["lab/m"]}}
+    router = told.watch({"providers": {"lab": lab | ({"preset": preset} if preset else {})}, "families": families})
+    with shim.OpenAI(router=router) as client:
+        client.chat.completions.create(model="fam", messages=HELLO)  # type: ignore[arg-type]
+    (call,), (one,) = told.calls, told.attempts
+    assert of(call, "gen_ai.provider.name") == of(one, "gen_ai.provider.name") == [expected]
+    assert of(one, "shim.provider") == ["lab"]
+
+
 async def test_the_loser_of_a_race_is_a_span_and_no_error(face: Face, serve: Serve, told: Told) -> None:
     client = face.client(
         told.watch(configuration("chat", serve(answers.hangs()), serve(answers.says()), policy={"mode": "race"}))
@@ -211,7 +250,7 @@ async def test_probes_of_the_space_check_are_what_they_are(plain: Face, serve: S
     assert [call.name, real.name] == ["embeddings fam", "embeddings m-a"]
     assert of(call, "shim.attempts", "gen_ai.response.model") == [1, "m-a"]
     assert all(is_child(one, call) for one in told.attempts)
-    assert all(real.start_time <= one.start_time < one.end_time <= real.end_time for one in probes)
+    assert all(real.start_time < one.start_time < one.end_time <= real.end_time for one in probes)
     assert SECRET not in "".join(span.to_json() for span in told.spans)
     assert "key-of" not in "".join(span.to_json() for span in told.spans)
 
