@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from shim import loading, roster
+from shim import loading, roster, telemetry
 from shim._core import space
 from shim._http.engine import Engine
 from shim._run import inspection, rehearsal, switches
@@ -70,6 +70,8 @@ class Router:
         references = References(_cache_folder(os.environ), _homes(self.config))
         self._board = Board(self.config, self._clock, references, _packed)
         self._engine = Engine(self._board, _local)
+        if (latecomer := telemetry.latecomer(self.config)) is not None:
+            self._board.bus.latecomers.append(latecomer)
         roster.enter(self)
 
     @classmethod

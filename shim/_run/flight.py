@@ -90,6 +90,8 @@ class Flight:
 
     def begin(self) -> list[Action]:
         """The first actions."""
+        if self._board.bus.latecomers:
+            self._board.bus.admit()
         if self._board.bus.observers:
             self._board.bus.emit(CallStarted(self.id, self.family.name, self.request.kind, self.wall))
         now = self._clock.now()

@@ -72,7 +72,8 @@ class Ledger:
         self, running: Running, reply: Reply, read: Judgement | vectors.Embedded, started: float, now: float
     ) -> None:
         """Probes of the space check cost tokens: they stand in the records as what they are."""
-        probe = replace(running, purpose=Purpose.SPACE_CHECK, started=started)
+        wall = running.wall + (started - running.started)
+        probe = replace(running, purpose=Purpose.SPACE_CHECK, started=started, wall=wall)
         judgement = read if isinstance(read, Judgement) else OK
         embedded = read if isinstance(read, vectors.Embedded) else None
         record = record_of(probe, judgement, reply, now, embedded)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import threading
 from collections.abc import Generator
 from typing import Any
@@ -63,7 +64,8 @@ class AsyncJob(Job):
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to be told
                 loop.call_soon_threadsafe(_resolve, future, result, error)
 
-        thread = threading.Thread(target=work, name=f"shim-embed-{self.id}", daemon=True)
+        run = contextvars.copy_context().run
+        thread = threading.Thread(target=run, args=(work,), name=f"shim-embed-{self.id}", daemon=True)
         thread.start()
         try:
             return await asyncio.shield(future)

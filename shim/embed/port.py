@@ -6,6 +6,7 @@ Results of both arrive in one queue, in the thread that runs the job.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import re
 import threading
 from collections.abc import Callable, Mapping
@@ -166,7 +167,9 @@ class ThreadPort:
     def submit(self, request: Request) -> None:
         self._busy += 1
         if self._busy > len(self._threads):
-            thread = threading.Thread(target=self._work, name=f"shim-embed-{len(self._threads)}", daemon=True)
+            work = contextvars.copy_context().run  # the caller's span is the parent of what it asks for
+            name = f"shim-embed-{len(self._threads)}"
+            thread = threading.Thread(target=work, args=(self._work,), name=name, daemon=True)
             self._threads.append(thread)
             thread.start()
         self._requests.put(request)
