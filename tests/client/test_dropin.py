@@ -89,7 +89,7 @@ async def test_the_timeout_of_the_client_is_the_deadline_too(plain: Face, serve:
 async def test_no_timeout_leaves_the_limits_of_the_policy_on(plain: Face, serve: Serve) -> None:
     """`timeout=None` switches the client's own limit off, not the attempt's: the next route still gets its turn."""
     server, other = serve(answers.hangs()), serve(answers.says())
-    client = plain.client(configuration("chat", server, other, policy={"attempt_timeout": 0.3}), timeout=None)
+    client = plain.client(configuration("chat", server, other, policy={"attempt_timeout": 1.0}), timeout=None)
     assert (await ask(client, timeout=None)).choices[0].message.content == answers.PONG
     assert client.router.calls[-1].attempts[0].reason == "timeout"
 

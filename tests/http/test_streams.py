@@ -84,7 +84,7 @@ BEFORE: dict[str, Script] = {
 @pytest.mark.parametrize("script", BEFORE.values(), ids=BEFORE)
 async def test_a_failure_before_content_is_not_seen(face: Face, serve: Serve, script: Script) -> None:
     first, second = serve(script), serve(answers.streams(chat_events(["Hel", "lo"])))
-    client = face.client(configuration("chat", first, second, policy={"first_chunk_timeout": 0.4}))
+    client = face.client(configuration("chat", first, second, policy={"first_chunk_timeout": 1.5}))
 
     chunks = await all_of(await open_stream(client))
 
@@ -262,7 +262,7 @@ async def test_a_failure_after_content_is_raised_with_the_text_so_far(
 ) -> None:
     gate = threading.Event()
     first, second = serve(_content_then(end, gate)), serve(answers.says())
-    client = face.client(configuration("chat", first, second, policy={"idle_timeout": 0.4}))
+    client = face.client(configuration("chat", first, second, policy={"idle_timeout": 1.5}))
     seen: list[Any] = []
     stream = await open_stream(client)
 

@@ -107,7 +107,7 @@ async def test_without_words_it_answers_anything(make: Make, face: Face) -> None
 )
 async def test_a_router_moves_on(word: Word, reason: str, status: int | None, make: Make, face: Face) -> None:
     first, second = make(word, name="a"), make(says("b"), name="b")
-    answer = await ask(face.client(router_over(first, second, attempt_timeout=0.3)))
+    answer = await ask(face.client(router_over(first, second, attempt_timeout=2.0)))
     assert answer.choices[0].message.content == "b"
     assert [(one.provider, one.reason) for one in shim.attempts(answer)][1] == ("b", "ok")
     assert (shim.attempts(answer)[0].reason, shim.attempts(answer)[0].status) == (reason, status)
@@ -128,7 +128,7 @@ async def test_a_router_moves_on(word: Word, reason: str, status: int | None, ma
 async def test_faults_act_on_a_script(profile: faults.FaultProfile, reason: str | None, make: Make, face: Face) -> None:
     first, second = make(says("a"), name="a"), make(says("b"), name="b")
     with inject(first, profile) as injection:
-        answer = await ask(face.client(router_over(first, second, attempt_timeout=0.3)))
+        answer = await ask(face.client(router_over(first, second, attempt_timeout=2.0)))
     assert answer.choices[0].message.content == "b"
     assert reason in (None, shim.attempts(answer)[0].reason)
     assert injection.met == (1,)
