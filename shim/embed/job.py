@@ -172,8 +172,13 @@ class Job:
         if self._dry_run:
             return self._estimate(source)
         store = self._setup.open_store()
-        sink = self._sink(store, source.rows)
-        run = self._run = self._made(source, store, sink, loop)
+        try:
+            spaces = Observed(self._client.router, self._setup, store)  # before there is anything to write to
+            sink = self._sink(store, source.rows)
+            run = self._run = self._made(source, store, spaces, sink, loop)
+        except BaseException:
+            store.close()
+            raise
         run.is_cancelled = self._is_cancelled  # it may have come while the source was opened
         teller = self._teller(run, source)
         began = self._clock.now()
@@ -194,15 +199,18 @@ class Job:
         teller.end(self.state, self.message)
         return self._outcome(problem)
 
-    def _made(self, source: Source, store: Store, sink: Any, loop: asyncio.AbstractEventLoop | None) -> Run:
+    def _made(
+        self, source: Source, store: Store, spaces: Observed, sink: Any, loop: asyncio.AbstractEventLoop | None
+    ) -> Run:
         setup, clock, settings = self._setup, self._clock, self._setup.settings
         intake = Intake(setup.space, setup.measure(is_counted=settings.limit_usd is not None), store)
         rules = Rules(patience=settings.patience, limit_cost=settings.limit_usd, limit_rows=settings.limit_rows)
         machine = Machine(setup.lanes(), rules, clock.now())
         post = self._client._post_for_vectors
         port: Port = ThreadPort(post, clock.wall) if loop is None else LoopPort(post, clock.wall, loop)
-        tell, spaces = self._tell, Observed(self._client.router, setup, store)
-        return Run(source.pieces, intake, machine, store, port, sink, settings, clock, source.rows, spaces.of, tell)
+        return Run(
+            source.pieces, intake, machine, store, port, sink, settings, clock, source.rows, spaces.of, self._tell
+        )
 
     def _sink(self, store: Store, rows: int | None) -> Any:
         settings = self._setup.settings

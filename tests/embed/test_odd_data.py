@@ -70,7 +70,7 @@ def test_odd_containers_are_read(client: shim.OpenAI, make: Callable[[], Any], t
 
 @pytest.mark.parametrize(
     "cell",
-    [Decimal("NaN"), np.datetime64("NaT"), np.timedelta64("NaT"), np.float16("nan"), np.ma.masked, pd.NaT],
+    [Decimal("NaN"), np.datetime64("NaT", "s"), np.timedelta64("NaT", "s"), np.float16("nan"), np.ma.masked, pd.NaT],
     ids=lambda cell: f"{type(cell).__name__}",
 )
 def test_what_is_missing_is_null_in_every_spelling(client: shim.OpenAI, cell: Any) -> None:
@@ -228,7 +228,11 @@ def test_a_first_window_without_vectors_is_read_back_from_json_lines(client: shi
 
 def test_what_json_has_no_type_for_is_written_as_text(client: shim.OpenAI, tmp_path: Path) -> None:
     frame = pd.DataFrame(
-        {"text": ["a"], "at": pd.to_datetime(["2024-01-02 03:04:05.000000006"]), "took": pd.to_timedelta([1])}
+        {
+            "text": ["a"],
+            "at": pd.to_datetime(["2024-01-02 03:04:05.000000006"]),
+            "took": pd.to_timedelta([1], unit="ns"),
+        }
     )
     client.embed(frame, column="text", out=tmp_path / "o.jsonl")
     line = json.loads((tmp_path / "o.jsonl").read_text())
