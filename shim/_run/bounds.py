@@ -15,6 +15,9 @@ from shim._run.records import Running
 from shim.config import FamilyConfig
 from shim.events import Kind
 
+_ROUNDING = 1e-3
+"""Seconds. An instant less another is a hair less than the limit that made it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -90,4 +93,4 @@ def was_rushed(running: Running, patience: float) -> bool:
     route from a living one. `patience` is the policy's limit in seconds: what it ends is a failure, also where whole
     streams take longer."""
     usual = running.slot.route.health.percentile(0.5)
-    return usual is not None and running.until - running.started < min(usual, patience)
+    return usual is not None and running.until - running.started < min(usual, patience) - _ROUNDING

@@ -148,7 +148,7 @@ async def test_a_silent_stream_counts_though_whole_streams_take_longer(face: Fac
         peer.end()
 
     first, second = serve(script), serve(answers.says())
-    policy = {"first_chunk_timeout": 0.2, "breaker": {"failures": 2}}
+    policy = {"first_chunk_timeout": 0.4, "breaker": {"failures": 2}}
     client = face.client(configuration("chat", first, second, policy=policy))
     for _ in range(4):
         stream = await out(client.chat.completions.create(model=MODEL, messages=HELLO, stream=True))
