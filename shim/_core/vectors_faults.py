@@ -12,6 +12,8 @@ SPOILT = frozenset(
     }
 )  # fmt: skip
 """The reasons for which an answer of vectors is no good, whatever the server's health: one text may be at fault."""
+NO_VECTOR = frozenset({"null_vector", "zero_vector", "not_finite"})
+"""Those of one row that no glitch on the way makes: the model itself gave nothing for a text."""
 MISFIT_COOLDOWN = 24 * 3600.0
 """Seconds. A wrong vector length does not heal by itself: only another configuration mends it."""
 

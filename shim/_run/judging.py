@@ -9,7 +9,7 @@ from shim._core import answers, dialects, judge, vectors
 from shim._core.outcome import Judgement, Outcome
 from shim._core.plan import Slot
 from shim._core.request import Request, count_inputs, has_blank, text_of
-from shim._core.vectors_faults import SPOILT
+from shim._core.vectors_faults import NO_VECTOR, SPOILT
 from shim._core.wording import mask_secrets
 from shim._run.exchange import Reply
 from shim.events import Kind, Scope, Verdict
@@ -19,7 +19,6 @@ NOTHING = Outcome()
 MISCONFIGURED_FOR = 86_400.0
 """Seconds that a route of another vector length or space is left alone: until the configuration changes, in effect."""
 
-_OF_ONE_ROW = frozenset({"null_vector", "zero_vector", "not_finite"})
 _NOT_JSON = (Kind.SPEECH, Kind.TRANSCRIPTION)
 _MISPLACED = frozenset({"wrong_endpoint", "html"})
 _VERSION = re.compile(r"/v\d")
@@ -117,7 +116,7 @@ def _read_vectors(slot: Slot, request: Request, body: bytes, reader: vectors.Rea
         int8=slot.route.config.int8,
     )
     read = reader(body, wanted)
-    if isinstance(read, Judgement) and read.reason in _OF_ONE_ROW and has_blank(request.fields.get("input")):
+    if isinstance(read, Judgement) and read.reason in NO_VECTOR and has_blank(request.fields.get("input")):
         # What a blank text means is for each model to say; that it says nothing is no fault of the route.
         text = f"{read.message}; an input is blank"
         return Judgement(Verdict.CANNOT, Scope.REQUEST, "blank_input", text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from shim._core.vectors_faults import NO_VECTOR
 from shim.embed.batches import Batch
 from shim.embed.trouble import Failure, Trouble, is_outage
 
@@ -21,7 +22,7 @@ CRASHED_AFTER = 4
 """The same for one that looks like an outage each time: every try may cost a breaker's cooldown."""
 HALVE_AFTER = 3
 """Failures of a batch, with answers and nobody served meanwhile, after which it is halved to see if a part goes."""
-_NO_VECTOR = frozenset({"null_vector", "zero_vector", "not_finite", "implausible"})
+_NO_VECTOR = NO_VECTOR | {"implausible"}
 
 
 @dataclass(frozen=True, slots=True)
